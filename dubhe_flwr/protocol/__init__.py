@@ -1,4 +1,8 @@
-"""The protocol without input or output: messages, the node's session, the server's coordinator."""
+"""The protocol, without any input or output.
+
+`Coordinator` is the server's state machine, `ClientSession` the node's; `wire` holds the messages
+between them, `rules` and `vaults` what an epoch runs on. The adapters send and receive.
+"""
 
 from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_flwr.protocol.node.memory import Memory

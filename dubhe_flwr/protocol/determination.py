@@ -1,8 +1,9 @@
 """Determination: what an agent chooses from, once the nodes have drawn (section 5.3).
 
-The best of H tries is one of H sets of K clients. Cut into groups, of which some train together, as
-many encrypted sums leave the agent a far larger choice, and no client is in more than one sum. Both
-sides of the protocol ask the same object: the server cuts a round, and the agent chooses.
+`Tries` makes H tentative selections of K clients; the agent chooses the best one. `Groups` cuts the
+volunteers into small groups, some of which train together. The same number of encrypted sums then
+leaves the agent a far larger choice, and no client is in more than one sum. Both sides of the
+protocol use the same object: the server cuts a round, and the agent chooses.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +27,7 @@ from dubhe_flwr.errors import SettingsError
 
 @dataclass(frozen=True)
 class Volunteers:
-    """A round to cut: who volunteered and may be chosen, and what fixes its random numbers.
+    """A round to cut into selections.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ class Volunteers:
     min_cohort : int
         Fewest clients by which two sums may differ.
     seed, server_round : int
-        They fix the random numbers.
+        Seeds of the random numbers.
     """
 
     decisions: Mask
@@ -50,7 +51,7 @@ class Volunteers:
     server_round: int
 
     def tries(self) -> list[Clients]:
-        """Return the K clients of each try; two that differ by few clients are the same try."""
+        """Return the K clients of each try; of two that differ by few clients, the first one."""
         tries = tries_of_round(
             self.decisions, self.eligible, self.num_participants, self.seed, self.server_round
         )
@@ -58,7 +59,7 @@ class Volunteers:
 
 
 class Determination(ABC):
-    """What an agent chooses from: selections of clients, of which one or several train together."""
+    """What an agent chooses from: selections of clients, one or more of which train together."""
 
     pool: int
     """How many times K clients volunteer for a draw on average."""
@@ -66,12 +67,12 @@ class Determination(ABC):
     @property
     @abstractmethod
     def has_agent(self) -> bool:
-        """Whether there is anything to choose; else nodes register no label distribution."""
+        """Whether an agent chooses; if not, nodes register no label distribution."""
 
     @property
     @abstractmethod
     def num_draws(self) -> int:
-        """Draws that a node makes for a round."""
+        """Number of draws that a node makes for a round."""
 
     @abstractmethod
     def num_wanted(self, num_participants: int) -> int:
@@ -81,18 +82,18 @@ class Determination(ABC):
     def num_selections(
         self, num_draws: int, num_participants: int, num_volunteers: int, *, covered: int, sums: int
     ) -> int:
-        """Return how many selections a round has, if the volunteers are as many as expected.
+        """Return how many selections a round has, given the expected number of volunteers.
 
         The sums of a round cover at most `covered` clients, and an agent decrypts at most `sums`.
         """
 
     @abstractmethod
     def num_covered(self, sizes: Sequence[int]) -> int:
-        """Return how many clients the sums of a round of these sizes may cover together."""
+        """Return how many clients the sums of selections of these sizes cover, for an agent."""
 
     @abstractmethod
     def cut(self, drawn: Volunteers, max_selections: int) -> list[Clients]:
-        """Return the clients of each selection; the first ones are a random choice of K."""
+        """Return the clients of each selection; the first `num_wanted` are a random choice of K."""
 
     @abstractmethod
     def choose(
@@ -103,7 +104,7 @@ class Determination(ABC):
         local_skew: float,
         target: ArrayLike | None,
     ) -> list[int]:
-        """Return the selections whose data together is best.
+        """Return the selections whose combined data is best.
 
         Parameters
         ----------
@@ -130,9 +131,9 @@ class Tries(Determination):
     Parameters
     ----------
     number : int (default: 20)
-        ``H``. With 1 there is nothing to determine: no agent, and no sum of few clients.
+        ``H``. With 1 there is no choice: no agent, and no sum over few clients.
     pool : int (default: 1)
-        How many times K clients volunteer for a try on average; K of them are taken at random.
+        Average number of volunteers for a try, as a multiple of K. K of them are taken at random.
 
     Raises
     ------
@@ -148,7 +149,7 @@ class Tries(Determination):
 
     @property
     def has_agent(self) -> bool:
-        """From two tries up."""
+        """True for two or more tries."""
         return self.number > 1
 
     @property
@@ -169,7 +170,7 @@ class Tries(Determination):
         return num_draws
 
     def num_covered(self, sizes: Sequence[int]) -> int:
-        """Return the size of the largest try: each is known by itself."""
+        """Return the size of the largest try: tries overlap, so each one counts by itself."""
         return max(sizes)
 
     def cut(self, drawn: Volunteers, max_selections: int) -> list[Clients]:
@@ -185,7 +186,7 @@ class Tries(Determination):
         local_skew: float,
         target: ArrayLike | None,
     ) -> list[int]:
-        """Return h*, the first of equally good tries."""
+        """Return h*, the best try; the first one wins a tie."""
         del sizes, num_participants
         return [int(np.argmin(scores_of(sums, local_skew, target)))]
 
@@ -199,7 +200,7 @@ class Groups(Determination):
     size : int (default: 4)
         ``g``: fewest clients in a group.
     pool : int (default: 5)
-        How many times K clients volunteer on average.
+        Average number of volunteers, as a multiple of K.
 
     Raises
     ------
@@ -215,12 +216,12 @@ class Groups(Determination):
 
     @property
     def has_agent(self) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
     @property
     def num_draws(self) -> int:
-        """One, with a probability for the whole pool."""
+        """One: the probability is for the whole pool."""
         return 1
 
     def num_wanted(self, num_participants: int) -> int:
@@ -230,14 +231,14 @@ class Groups(Determination):
     def num_selections(
         self, num_draws: int, num_participants: int, num_volunteers: int, *, covered: int, sums: int
     ) -> int:
-        """Return how many groups the volunteers make."""
+        """Return how many groups the volunteers form."""
         del num_draws
         sizes = group_sizes(num_participants, self.size)
         formed = min(covered // int(sizes[-1]), num_volunteers // self.size)
         return min(sums, max(len(sizes), formed))
 
     def num_covered(self, sizes: Sequence[int]) -> int:
-        """Return the clients of all groups: nobody is in two."""
+        """Return the number of clients in all groups, which do not overlap."""
         return sum(sizes)
 
     def cut(self, drawn: Volunteers, max_selections: int) -> list[Clients]:

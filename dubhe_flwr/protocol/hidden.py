@@ -1,10 +1,10 @@
-"""The base of what holds secrets in memory."""
+"""The base class of objects that hold secrets in memory."""
 
 from typing import NoReturn
 
 
 class Hidden:
-    """Shows nothing of itself and is never pickled or copied."""
+    """Hides its fields in `repr`, and refuses to be pickled or copied."""
 
     __slots__ = ()
 
@@ -12,4 +12,4 @@ class Hidden:
         return f"{type(self).__name__}(<hidden>)"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A session is never pickled or copied: keep its to_fields() locally.")
+        raise TypeError("Secrets are never pickled or copied: keep their to_fields() locally.")

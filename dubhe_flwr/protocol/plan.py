@@ -12,37 +12,37 @@ from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message
 
 ERROR_REPLY: Final = "error reply"
-"""The reason for which a `NodeFailure` is dropped."""
+"""The reason reported for a `NodeFailure`."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFailure:
-    """Stands for the reply of a node that answered with an error."""
+    """Takes the place of a node's reply if the node answered with an error."""
 
     reason: str
 
 
 Replies = Mapping[int, Mapping[str, object] | NodeFailure]
-"""Answers to a batch by node id, as received; nodes that did not answer are missing."""
+"""Replies to a batch by node id, as received; nodes that did not answer are missing."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The requests of one stage, to be sent all at once."""
+    """The requests of one stage, to be sent together."""
 
-    header: Envelope  # the same for all requests
-    requests: Mapping[int, Message]  # the body for each node id
+    header: Envelope  # shared by all requests
+    requests: Mapping[int, Message]  # bodies by node id
 
     @cached_property
     def fields(self) -> Mapping[int, Fields]:
-        """The flat fields for each node id; nodes that share a body share them."""
+        """The encoded requests by node id; nodes with the same body share one object."""
         bodies = {id(body): body for body in self.requests.values()}
         sealed = {key: self.header.seal(body) for key, body in bodies.items()}
         return {node_id: sealed[id(body)] for node_id, body in self.requests.items()}
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all requests."""
+        """Size of all requests in bytes."""
         alike = Counter(map(id, self.requests.values()))
         distinct = {id(body): self.fields[node_id] for node_id, body in self.requests.items()}
         return sum(number * wire_size(distinct[key]) for key, number in alike.items())
@@ -50,16 +50,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class StageReport:
-    """What came back to one batch.
+    """Statistics of one exchange: the requests of a batch, and their replies.
 
     Parameters
     ----------
     stage : str
         The stage.
     sent, accepted : int
-        Number of requests, and of replies that were used.
+        Number of requests, and number of replies that were used.
     lost : mapping of str to sequence of int
-        The ids of the nodes whose replies were not used, by the reason.
+        Ids of the nodes whose replies were not used, by reason.
     bytes_down, bytes_up : int
         Size of the requests and of the accepted replies.
     """
@@ -73,16 +73,16 @@ class StageReport:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """Number of replies that were not used, by the reason."""
+        """Number of replies that were not used, by reason."""
         return {reason: len(nodes) for reason, nodes in self.lost.items()}
 
     @property
     def num_errors(self) -> int:
-        """Nodes that answered with an error."""
+        """Number of nodes that answered with an error."""
         return self.dropped.get(ERROR_REPLY, 0)
 
     def without(self, nodes: Collection[int], reason: str) -> "StageReport":
-        """Return the report after accepted replies of some nodes turned out to be unfit."""
+        """Return the report with accepted replies of some nodes counted as lost."""
         if not nodes:
             return self
         lost = {**self.lost, reason: (*self.lost.get(reason, ()), *sorted(nodes))}
@@ -98,29 +98,29 @@ class Plan:
     server_round : int
         The round.
     participants : tuple of int
-        Node ids, in the order of their aliases.
+        Node ids, ordered by alias.
     aliases : tuple of str
-        The names of the participants that stay the same from run to run.
+        The participants' names, which stay the same from run to run.
     epoch : bytes, optional
         Identity of the epoch; None for a selection without registration.
     num_registered : int
-        Clients that are registered, or known where there is no registration.
+        Number of registered clients, or of known clients if there is no registration.
     num_selections : int
-        Tentative selections, or groups, among which the agent chose.
+        Number of tries or groups that the agent chose from.
     chosen : tuple of int
-        Indices of the best one, or of the best groups.
+        Indices of the best try or groups.
     rule : str, optional
-        The participation rule that holds, with what was found of it.
+        Description of the participation rule, including what it found.
     finding : tuple of float
-        What the rule found; the thresholds of the paper's rule.
+        What the rule found: the thresholds, for the paper's rule.
     privacy : PrivacyBound, optional
-        What the noisy sums of the epoch tell of one client at worst; None where sums are exact.
+        Bound on what the epoch's noisy sums reveal about one client; None if sums are exact.
     notes : tuple of str
         What did not go as planned, in sentences.
     stages : tuple of StageReport
         The exchanges of this round.
     fallback : bool (default: False)
-        Whether the protocol gave this round up and its participants were chosen at random.
+        Whether the round could not go on, so that its participants were chosen at random.
     """
 
     server_round: int
@@ -139,10 +139,10 @@ class Plan:
 
     @property
     def bytes_down(self) -> int:
-        """Bytes of all requests of the round, training apart."""
+        """Size of the round's requests in bytes, without training."""
         return sum(stage.bytes_down for stage in self.stages)
 
     @property
     def bytes_up(self) -> int:
-        """Bytes of all accepted replies of the round, training apart."""
+        """Size of the round's accepted replies in bytes, without training."""
         return sum(stage.bytes_up for stage in self.stages)

@@ -1,4 +1,4 @@
-"""How the server reads the replies to a batch: what cannot be used is dropped and counted."""
+"""Parses the replies to a batch; replies that cannot be used are dropped and counted."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
@@ -18,10 +18,10 @@ MessageT = TypeVar("MessageT", bound=Message)
 def accept_replies(
     batch: Batch, replies: Replies, refuse: Callable[[int, MessageT], str | None]
 ) -> tuple[dict[int, MessageT], StageReport]:
-    """Parse the replies to a batch, and drop and count what cannot be used.
+    """Parse the replies to a batch; drop and count those that cannot be used.
 
-    `refuse` returns why a well-formed reply of a node cannot be used, or None; it may raise a
-    `ProtocolError`. The usable ones are returned by node id, in the order of the requests.
+    `refuse` returns why a well-formed reply cannot be used, or None; it may raise a
+    `ProtocolError`. The usable replies are returned by node id, in the order of the requests.
     """
     accepted: dict[int, MessageT] = {}
     lost: dict[str, list[int]] = {}
@@ -55,9 +55,9 @@ def accept_replies(
 
 
 def alias_order(aliases: Mapping[int, str]) -> tuple[int, ...]:
-    """Return the node ids in the order of their aliases, numbers first.
+    """Return the node ids ordered by alias, numbers first.
 
-    Node ids are random in each run of Flower; an order by alias is not.
+    Flower draws node ids at random in each run, so an order by id would not repeat.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What is checked of every saved state before any of it is used."""
+"""Checks a saved state before any of it is used."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +7,10 @@ from dubhe_flwr.errors import CheckpointError
 
 
 def check_saved(data: object, kinds: Mapping[str, type], where: str) -> dict[str, Any]:
-    """Return a saved dictionary that has exactly these keys, with values of these types.
+    """Return a saved dictionary, after checking that it has exactly these keys and value types.
 
-    Raises `CheckpointError`, which names the key and says `where` it is, for anything else. A
-    whole number must not be negative, and an `object` may be anything.
+    Raises `CheckpointError`, which names the key and `where` it is, for anything else. Integers
+    must not be negative; the type `object` accepts any value.
 
     >>> check_saved({"seed": 7}, {"seed": int}, "selector")
     {'seed': 7}

@@ -1,4 +1,4 @@
-"""What every way of selecting looks like to an adapter: a state machine without input or output."""
+"""The interface between adapters and selection methods: a state machine without I/O."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
@@ -11,16 +11,17 @@ StateT = TypeVar("StateT")
 
 
 class Selector(ABC, Generic[StateT]):
-    """Chooses who trains, one round after the other.
+    """Chooses who trains, round by round.
 
     An adapter calls `begin_round` and sends the batch it gets; it then calls `step` with the
-    replies until it gets a plan. The state goes in and comes out, and is never changed in place.
+    replies until it gets a plan. Each call takes a state and returns the next one; states are never
+    changed in place.
 
     Attributes
     ----------
     plans_ahead : bool (default: False)
-        Whether a round may be planned while clients of an earlier one train: not if the choice
-        depends on what they learn.
+        Whether a round may be planned while clients of an earlier one train. It must be False if
+        the choice depends on what they learn.
     """
 
     plans_ahead: ClassVar[bool] = False
@@ -28,7 +29,7 @@ class Selector(ABC, Generic[StateT]):
     @property
     @abstractmethod
     def num_participants(self) -> int:
-        """``K``: clients that are wanted in a round."""
+        """``K``: number of clients wanted in a round."""
 
     @abstractmethod
     def initial_state(self) -> StateT:
@@ -42,37 +43,36 @@ class Selector(ABC, Generic[StateT]):
         present: Collection[int],
         eligible: Collection[int] | None = None,
     ) -> tuple[StateT, Batch | Plan]:
-        """Begin a round: go on from a state with the nodes that are there, given by their ids.
+        """Begin a round, and return the next state with a batch to send or a plan.
 
-        Rounds are numbered from 1. Those that may be chosen in this round are `eligible`; by
-        default all are. It returns the state for the next call, and what to send or who trains. It
-        is a `SettingsError` if the settings do not fit the number of nodes, and a `QuorumError` if
-        too few are there.
+        Rounds are numbered from 1. `present` are the ids of the connected nodes, `eligible` those
+        of the nodes that may be chosen in this round, by default all. Raises `SettingsError` if
+        the settings do not fit the number of nodes, and `QuorumError` if too few are connected.
         """
 
     @abstractmethod
     def step(self, state: StateT, replies: Replies) -> tuple[StateT, Batch | Plan]:
-        """Go on with the replies to the last batch; take and return what `begin_round` does.
+        """Go on with the replies to the last batch; returns what `begin_round` returns.
 
-        Missing, erroneous and unfit replies are dropped and counted. It is a `QuorumError` if too
-        few of them can be used.
+        Missing, erroneous and invalid replies are dropped and counted. Raises `QuorumError` if too
+        few are left.
         """
 
     def adapted(
         self, state: StateT, plan: Plan, present: Collection[int], eligible: Collection[int]
     ) -> Plan | None:
-        """Return a plan that was made ahead, with nodes in the place of those that have left.
+        """Return a plan made ahead, with nodes that have left replaced.
 
-        The state is the one that came with the plan. It returns None if the round has to be planned
-        anew; by default wherever a participant has left.
+        `state` is the one that came with the plan. Returns None if the round has to be planned
+        again; by default, whenever a participant has left.
         """
         del state, present
         return plan if set(plan.participants).issubset(eligible) else None
 
     def state_dict(self, state: StateT) -> dict[str, Any]:
-        """Return the state as a dictionary that JSON takes; a selector that resumes overrides it.
+        """Return the state as a dictionary that can be written as JSON.
 
-        Without that, it is a `CheckpointError`.
+        Selectors that can resume a run override it; the default raises `CheckpointError`.
         """
         del state
         raise CheckpointError(
@@ -81,10 +81,10 @@ class Selector(ABC, Generic[StateT]):
         )
 
     def load_state_dict(self, saved: dict[str, Any]) -> StateT:
-        """Return the state that `state_dict` saved; what does not fit is a `CheckpointError`.
+        """Return the state that `state_dict` saved. Raises `CheckpointError` if it does not fit.
 
-        The next round must not build on anything that nodes remember: they may have been asked for
-        more since.
+        The next round must not rely on what nodes remember: they may have answered further requests
+        since the state was saved.
         """
         del saved
         raise CheckpointError(f"{type(self).__name__} loads no state; give it load_state_dict.")

@@ -1,4 +1,4 @@
-"""The settings of a selection, checked once and before the first message."""
+"""The operator's settings, all checked before the first message."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -41,56 +41,57 @@ _OPTIONAL: Final = frozenset({"quorum", "seed"})
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What an operator decides about the selection.
+    """The operator's settings for a selection.
 
     Parameters
     ----------
     num_participants : int
-        ``K``: clients that train in a round.
+        ``K``: number of clients that train in a round.
     rule : Rule (default: Prices())
-        How likely a node volunteers; see `dubhe_flwr.rules`.
+        Participation rule, which sets the probability that a node volunteers; see
+        `dubhe_flwr.rules`.
     determination : Tries or Groups, optional (default: what suits the rule)
-        What an agent chooses from: the best of H tentative selections, `Tries(20)`, or the best
-        groups of a pool of volunteers, `Groups(4)`. With `Tries(1)` there is no determination: no
-        agent reads a sum of few clients. That is the default with prices; the paper's rule takes
-        20 tries.
+        What an agent chooses from: H tentative selections, `Tries(20)`, or groups of a pool of
+        volunteers, `Groups(4)`. With `Tries(1)` there is no determination, and no agent reads a sum
+        over few clients; this is the default with prices. The paper's rule uses 20 tries.
     registration_interval : int (default: 50)
-        Rounds between registrations; label counts are read anew at each.
+        Rounds between registrations. Nodes read their label counts again at each one.
     rounds_per_draw : int (default: 10)
         ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
         With another number the same simulated nodes are selected, unless nodes come or go. Who has
         left by its round is replaced at random.
     max_registered : int (default: 2000)
-        Most nodes that register in an epoch. Where more are there, each epoch takes another random
-        sample of them, so that a round costs the same however large the federation is.
+        Most nodes that register in an epoch. If more are connected, each epoch takes another random
+        sample, so that the cost of a round does not grow with the federation.
     equal_weights : bool (default: False)
-        Whether all clients count the same when they are aggregated (eq. 1), or by their number of
-        samples; what is balanced is what is aggregated.
+        Whether all clients have the same weight in aggregation (eq. 1), instead of weights by their
+        number of samples. Dubhe balances the data as it is aggregated.
     min_cohort : int (default: 3)
-        Fewest clients that any decrypted sum covers. Nodes have a floor of their own.
+        Fewest clients that any decrypted sum covers. Nodes have a limit of their own.
     quorum : int, optional (default: `min_cohort`)
-        Fewest registered and willing nodes with which a round goes on.
+        Fewest registered and willing nodes that a round needs.
     on_failure : "raise" or "random" (default: "raise")
-        What happens in a round that cannot go on, for instance below the quorum: a `QuorumError`
-        ends the run, or this round's clients are chosen at random from the nodes that are there
-        and did not say no. The log and the plan say so.
+        What happens if a round cannot go on, for instance below the quorum. With "raise", a
+        `QuorumError` ends the run. With "random", this round's clients are chosen at random from
+        the connected nodes that did not decline; the log and the plan say so.
     max_unregistered : float (default: 0.2)
-        Share of the present nodes that may be unregistered before an early registration.
+        Share of the connected nodes that may be unregistered before nodes register early.
     key_bits : int (default: 2048)
         Size of the Paillier modulus.
     max_draws_per_epoch : int (default: 1000)
-        Budget of draws of a node between registrations, ``H`` a round; one draw for ``H`` times
-        as many volunteers counts as ``H``.
+        Most draws that a node makes between registrations. A round takes ``H`` draws; a draw for
+        ``H`` times K volunteers counts as ``H``.
     trusted_keys : iterable of Ed25519PublicKey, optional (default: none)
-        The nodes' public keys for signatures. The server needs them only to leave out a node
-        with a missing or wrong key, where agents would otherwise refuse to make a key at all.
+        The nodes' public signing keys. The server needs them only to leave out a node with a
+        missing or wrong key, because of which agents would otherwise refuse to make a key at all.
     seed : int, optional (default: from the operating system)
-        Makes the server's choices repeat, and with `simulation` the draws of the nodes, too.
+        Seed of the server's choices and, with `simulation`, of the nodes' draws.
     simulation : "plain" or "encrypted", optional (default: None, for real nodes)
-        The nodes are simulated, and were told so themselves (`simulated=True`): the seed of the
-        server fixes their draws, so that a run repeats. With "plain" nothing is encrypted: nodes
-        tell their label counts when they join, and the server's process then plays those without
-        `willing`, even if they fail meanwhile. Both select the same clients until a run is resumed.
+        Whether the nodes are simulated, which they must be told as well (`simulated=True`). The
+        server's seed then fixes their draws, so that a run repeats. With "plain", nothing is
+        encrypted: nodes report their label counts when they join, and the server's process answers
+        for them from then on, unless they have a `willing` function. Both modes select the same
+        clients until a run is resumed.
 
     Raises
     ------
@@ -126,9 +127,9 @@ class Settings:
             value = getattr(self, name)
             if value is None and name in _OPTIONAL:
                 continue
-            # A number of numpy overflows, and can neither travel nor be saved.
+            # NumPy integers overflow, and can be neither sent nor saved.
             if type(value) is not int:
-                raise SettingsError(f"{name}={value!r} must be a whole number, an int of Python.")
+                raise SettingsError(f"{name}={value!r} must be a whole number, a Python int.")
             if not least <= value < 2**63:
                 raise SettingsError(f"{name}={value} must be at least {least}, and below 2**63.")
         if not isinstance(self.rule, Rule):
@@ -149,12 +150,12 @@ class Settings:
         self._check_sizes()
         self._check_target()
         self._check_draws()
-        _ = self.trusted  # refuses keys that cannot work
+        _ = self.trusted  # raises for invalid keys
         self._check_terms()
 
     @cached_property
     def trusted(self) -> TrustedKeys | None:
-        """The keys whose signatures count, where the server knows them."""
+        """The trusted signing keys, if the server knows them."""
         keys = self.trusted_keys
         if keys is None:
             return None
@@ -171,24 +172,24 @@ class Settings:
         return self.min_cohort if self.quorum is None else self.quorum
 
     def check_federation(self, num_nodes: int) -> None:
-        """Refuse to begin with fewer nodes than shall train."""
+        """Refuse to begin with fewer than K nodes."""
         if self.num_participants > num_nodes:
             raise SettingsError(
                 f"num_participants={self.num_participants} is above the number of nodes, "
-                f"{num_nodes}; select fewer, or let more be there."
+                f"{num_nodes}; select fewer, or connect more nodes."
             )
 
     @cached_property
     def determined(self) -> Determination:
-        """What an agent chooses from: what is set, or what suits the rule."""
+        """The determination that is set, or else the rule's default."""
         if self.determination is not None:
             return self.determination
         return self.rule.determination(self.num_participants)
 
     def announced(self, seed: int) -> JoinRequest:
-        """Return what nodes are told of the settings when they are asked to join.
+        """Return the request that asks nodes to join.
 
-        The seed is the run's; only simulated nodes are told.
+        `seed` is the run's; only simulated nodes learn it.
         """
         determination = self.determined
         group_size = determination.size if isinstance(determination, Groups) else None
@@ -210,7 +211,7 @@ class Settings:
 
     @property
     def vault(self) -> str:
-        """How sums are formed: by a committee, unless an agent reads sums of few clients."""
+        """The vault's name on the wire: a committee if the rule wants one and there is no agent."""
         if self.simulation == "plain":
             return "plain"
         with_committee = has_committee(self.rule, self.determined.has_agent)
@@ -243,7 +244,7 @@ class Settings:
             )
 
     def _check_terms(self) -> None:
-        """Refuse what the nodes would refuse, as far as it is known before they say ``C``."""
+        """Refuse what nodes would refuse, as far as that is known before they report ``C``."""
         try:
             terms_of(self.announced(seed=0), self.rule.num_classes or 2)
         except TypeError as error:
@@ -263,8 +264,8 @@ class Settings:
         wanted: object = self.rule.target
         if isinstance(wanted, str) and self.determined.has_agent:
             raise SettingsError(
-                f"An agent cannot score what it chooses from by target={wanted!r}, which it does "
-                "not know; give the share of each class, or leave determination out."
+                f"An agent does not know target={wanted!r} and cannot score its choices by it; "
+                "give the share of each class, or leave determination out."
             )
 
     def _check_draws(self) -> None:
@@ -279,10 +280,10 @@ class Settings:
             raise SettingsError(
                 f"{each} in each of registration_interval={interval} rounds makes {draws} "
                 f"draws, above max_draws_per_epoch={self.max_draws_per_epoch}; lower one of "
-                "them or accept the price in privacy by raising the budget."
+                "them, or raise the budget and accept the loss of privacy."
             )
 
 
 def most_registered(key_bits: int) -> int:
-    """Return how many nodes can register: their sealed keys fit one message."""
+    """Return how many nodes can register at most: their sealed keys have to fit in a message."""
     return MAX_BYTES // sealed_bytes(key_bits)

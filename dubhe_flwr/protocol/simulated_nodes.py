@@ -1,4 +1,4 @@
-"""The nodes of a simulation in the clear, played in the server's process."""
+"""Answers for the nodes of a simulation in the clear, within the server's process."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,35 +16,36 @@ from dubhe_flwr.protocol.wire.terms import MAX_KEY_BITS
 
 
 class SimulatedNodes:
-    """Answers for the nodes that told their label counts when they joined.
+    """Answers for the nodes that reported their label counts when they joined.
 
-    They have nothing to hide, and a message of Flower takes longer than its answer. A node that is
-    asked each round whether it is willing tells no counts, and answers for itself.
+    They have nothing to hide, and sending a Flower message takes longer than computing its answer.
+    A node with a `willing` function, which is asked in each round, does not report its label counts
+    and answers for itself.
     """
 
     def __init__(self) -> None:
         self._sessions: dict[int, ClientSession] = {}
 
     def exchange(self, batch: Batch, send: Callable[[Batch], Replies]) -> Replies:
-        """Return the replies to a batch; what is not answered here is sent."""
+        """Return the replies to a batch; requests that are not answered here are sent."""
         epoch, fields, sessions = batch.header.epoch, batch.fields, self._sessions
-        played = {n: s for n, s in sessions.items() if n in fields and s.memory.epoch == epoch}
-        if not played:
+        local = {n: s for n, s in sessions.items() if n in fields and s.memory.epoch == epoch}
+        if not local:
             received = send(batch)
             if any(isinstance(r, JoinRequest) and r.in_the_clear for r in batch.requests.values()):
                 self._take_up(batch, received)
             return received
-        left = {n: request for n, request in batch.requests.items() if n not in played}
+        left = {n: request for n, request in batch.requests.items() if n not in local}
         received = send(Batch(batch.header, left)) if left else {}
-        return {**received, **{n: answer(s, fields[n]) for n, s in played.items()}}
+        return {**received, **{n: answer(s, fields[n]) for n, s in local.items()}}
 
     def _take_up(self, batch: Batch, received: Replies) -> None:
-        """Remember the nodes that told their label counts, each as it is after it joined."""
+        """Start a session for each node that reported its label counts, as it is after joining."""
         read, header = reply_reader(batch.header), batch.header
         for node_id, fields in received.items():
             if isinstance(fields, NodeFailure):
                 continue
-            with suppress(ProtocolError):  # the server drops such a reply, too
+            with suppress(ProtocolError):  # the server drops such a reply as well
                 reply: Any = read(fields)  # the header fixes the kind
                 if reply.label_counts is not None:
                     request: Any = batch.requests[node_id]
@@ -68,7 +69,7 @@ class SimulatedNodes:
 
 
 def _policy(reply: JoinReply) -> NodePolicy:
-    """Return what the owner decides, whose limits were looked at when the node joined."""
+    """Return a policy with the reply's label counts and no limits: the node checked its own."""
     return NodePolicy(
         label_counts=lambda: reply.label_counts or (),
         alias=reply.alias,
@@ -80,7 +81,7 @@ def _policy(reply: JoinReply) -> NodePolicy:
 
 
 def answer(session: ClientSession, request: Fields) -> Fields | NodeFailure:
-    """Return the reply of a node, or the error that stands for it."""
+    """Return a node's reply, or a `NodeFailure` if it refuses."""
     try:
         return session.handle(request)
     except ProtocolError as error:

@@ -17,7 +17,7 @@ from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 
 GROUPED = {"group_size": 3}
-SIZES = "The sums are not of as many clients"
+SIZES = "The sums cover the wrong number of clients"
 
 
 def asking(
@@ -66,7 +66,7 @@ def test_one_sentence_whatever_does_not_add_up(covered: list[int], num_spoilt: i
     sums: Any = request["sums"]
     start = num_spoilt * len(sums) // 2
     request["sums"] = bytes(start) + sums[start:]
-    refuses(nodes, agent, request, RefusedError, r"^The sum is not what it is said to be\.$")
+    refuses(nodes, agent, request, RefusedError, r"^The sum is not valid\.$")
 
 
 def test_an_honest_server_asks_for_no_more() -> None:

@@ -134,8 +134,8 @@ class TestAMember:
         ("exchange", "rows", "reason"),
         [
             (0, range(9), "9 of 20"),
-            (1, range(N), "before this one"),
-            (9, range(N), "needs no such sum"),
+            (1, range(N), "the previous sum"),
+            (9, range(N), "needs no further sum"),
         ],
     )
     def test_what_it_refuses(self, exchange: int, rows: range, reason: str) -> None:
@@ -158,7 +158,7 @@ class TestAMember:
         total = bytes(vault_of(nodes).vector_bytes("settlement"))
         open_with(nodes, batch, node_id, covered=most)
         more = {"sequence": 100, "exchange": 1, "total": total}
-        with pytest.raises(RefusedError, match="not in the one before"):
+        with pytest.raises(RefusedError, match="not in the previous one"):
             open_with(nodes, batch, node_id, covered=all_of_them, **more)
         open_with(nodes, batch, node_id, covered=most, **more)
 
@@ -167,7 +167,7 @@ class TestAMember:
         nodes = federation()
         batch = nodes.until(Stage.OPEN)
         other = next(n for n in nodes.ids if n not in batch.requests)
-        with pytest.raises(RefusedError, match="no member"):
+        with pytest.raises(RefusedError, match="not a member"):
             nodes.handle(other, next(iter(batch.fields.values())))
 
 
@@ -247,7 +247,7 @@ class TestALie:
         total = first.to_bytes(8, "big") + request.total[8:]
         replies = {n: open_with(nodes, batch, n, total=total) for n in batch.requests}
         sums = opened(nodes, batch, replies, total)
-        with pytest.raises(RefusedError, match="not what it is said to be"):
+        with pytest.raises(RefusedError, match="The sum is not valid"):
             settle_with(nodes, sums)
 
     def test_members_who_were_shown_different_sums_open_none(self) -> None:
@@ -262,7 +262,7 @@ class TestALie:
         request = next(iter(batch.requests.values()))
         assert isinstance(request, OpenRequest)
         sums = opened(nodes, batch, replies, request.total)
-        with pytest.raises(RefusedError, match="not what it is said to be"):
+        with pytest.raises(RefusedError, match="The sum is not valid"):
             settle_with(nodes, sums)
 
     def test_a_lost_member_is_replaced(self) -> None:

@@ -30,7 +30,7 @@ def test_a_key_beyond_the_owners_limit_is_never_made(
     assert reply["status"] == 5
     keygen: Any = {"public-keys": bytes(96), "stage": "keygen", "sequence": 50}
     header = {name: request[name] for name in ("epoch", "version")}
-    refuses(nodes, node_id, header | keygen, RefusedError, "did not join that epoch")
+    refuses(nodes, node_id, header | keygen, RefusedError, "did not join this epoch")
 
 
 MEGABYTES = 2**20
@@ -78,7 +78,7 @@ def test_no_array_is_as_long_as_the_server_says() -> None:
         nodes.ids[0],
         {**forged, "sequence": sequence, **numbers([1], [3])},
         RefusedError,
-        "not of as many clients",
+        "wrong number of clients",
     )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -176,7 +176,7 @@ class TestAServerThatAsksAgain:
         batch = nodes.until(Stage.REGISTER)
         node_id, request = next(iter(batch.fields.items()))
         nodes.handle(node_id, request)
-        refused(nodes, node_id, request, "registered in that epoch before")
+        refused(nodes, node_id, request, "already registered in this epoch")
         with pytest.raises(StaleMessageError):
             nodes.handle(node_id, request)
         assert joined(nodes, node_id).account.num_sums == 1
@@ -188,11 +188,11 @@ class TestAServerThatAsksAgain:
         node_id, request = next(iter(batch.fields.items()))
         nodes.handle(node_id, request)
         counted = joined(nodes, node_id).account
-        refused(nodes, node_id, request, "answered that exchange before")
+        refused(nodes, node_id, request, "already answered this exchange")
         with pytest.raises(StaleMessageError):
             nodes.handle(node_id, request)
         other = {**request, "num-clients": 59}
-        refused(nodes, node_id, other, "one sum of each exchange")
+        refused(nodes, node_id, other, "different sum was already read")
         assert joined(nodes, node_id).account == counted
         assert counted.num_sums == exchange + 2
 

@@ -68,10 +68,10 @@ def awaiting(nodes: Nodes, kind: type[AwaitingT]) -> AwaitingT:
     return nodes.state.stage
 
 
-def questions_of(nodes: Nodes) -> dict[int, tuple[int, AgentTask]]:
-    """Return the agent and the question of each round that is being determined."""
-    asked = awaiting(nodes, Determine).questions
-    return {r: (agent, question) for agent, each in asked.items() for r, question in each.items()}
+def tasks_of(nodes: Nodes) -> dict[int, tuple[int, AgentTask]]:
+    """Return the agent and the task of each round that is being determined."""
+    asked = awaiting(nodes, Determine).tasks
+    return {r: (agent, task) for agent, each in asked.items() for r, task in each.items()}
 
 
 def alter(nodes: Nodes, stage: str, spoil: Callable[[Any], Any], ids: Collection[int] = ()) -> None:

@@ -116,7 +116,7 @@ def test_what_is_announced_of_a_simulation(simulation: Any, simulated: bool, vau
             )
         ),
         *(
-            ({name: np.int64(9)}, f"{name}=.*9.* must be a whole number, an int of Python")
+            ({name: np.int64(9)}, f"{name}=.*9.* must be a whole number, a Python int")
             for name in ("seed", "rounds_per_draw", "registration_interval", "key_bits")
         ),
         *(

@@ -373,7 +373,7 @@ def _determine() -> Iterator[Case]:
 
 
 def _one(group: Sequence[int], change: Sequence[int]) -> dict[str, Any]:
-    """Return a request with one sum that is not what it is said to be."""
+    """Return a request with one sum that is not valid."""
     sums = [sum(column) for column in zip(change, *map(fixed, group), strict=True)]
     vector = encrypted(ANNOUNCED, "distribution", sums)
     return {"sums": vector, "num-sums": [1], "num-clients": [len(group)]}

@@ -1,4 +1,7 @@
-"""What an agent is asked of a round: which of its tries or groups are closest to uniform."""
+"""Cuts a drawn round into tries or groups, and picks the agent that chooses among them.
+
+`Determine` sends the tasks that this module makes.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +20,12 @@ class CutRound:
     """A drawn round, cut into its tries or groups."""
 
     drawn: DrawnRound
-    # The clients of each try or group, by index: arrays of K, or of at least `Groups.size`.
+    # The indices of each try's K clients, or of each group's `Groups.size` or more.
     selections: tuple[NDArray[np.int64], ...]
-    first: tuple[int, ...]  # what is taken if no agent answers: the first try, or the first groups
+    first: tuple[int, ...]  # used if no agent answers: the first try, or the first groups
 
     def ready(self, chosen: tuple[int, ...]) -> DeterminedRound:
-        """Return the round with the selections that were chosen."""
+        """Return the round with the chosen selections as its participants."""
         members = np.unique(np.concatenate([self.selections[index] for index in chosen]))
         return DeterminedRound(
             members=tuple(members.tolist()),
@@ -35,12 +38,12 @@ class CutRound:
 
 @dataclass(frozen=True)
 class AgentTask(CutRound):
-    """A round of which an agent is to choose."""
+    """A round in which an agent chooses the try or groups that train."""
 
-    agent: int  # the node to ask, whose own data is in no selection
+    agent: int  # the node to ask; its own data is in no selection
 
     def is_answer(self, chosen: Sequence[int]) -> bool:
-        """Return whether these are distinct selections that make up as many clients as wanted."""
+        """Return whether these are distinct selections with the right number of clients."""
         known = all(0 <= index < len(self.selections) for index in chosen)
         if not known or len(set(chosen)) < len(chosen):
             return False
@@ -51,10 +54,10 @@ class AgentTask(CutRound):
 def agent_task_of(
     epoch: Epoch, drawn: DrawnRound, failed: frozenset[int], seed: int, server_round: int
 ) -> AgentTask | CutRound:
-    """Cut a round into its tries or groups, and find an agent where there is a choice.
+    """Cut a round into its tries or groups, and pick an agent if there is a choice to make.
 
-    The agents of an epoch are a random order of its nodes, a node a round. One that is away, has
-    failed or has used up its sums is passed over.
+    Nodes take turns as agent in a random order, one per round. A node that is unavailable, has
+    failed, or has no sums left to decrypt is skipped.
     """
     announced, registered = epoch.announced, epoch.registered
     to_decrypt = epoch.sums_per_round(drawn.decisions.shape[1])
@@ -87,7 +90,7 @@ def agent_task_of(
 
 
 def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
-    """Return whether there is anything to determine, and beside the agent more than K clients."""
+    """Return whether an agent has a choice: besides itself, more than K clients are available."""
     announced = epoch.announced
     if announced.num_participants > announced.most_covered(epoch.num_registered):
         return False

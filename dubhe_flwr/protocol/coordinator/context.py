@@ -1,4 +1,9 @@
-"""Where the server is in the protocol, and the small changes that every stage makes to it."""
+"""The coordinator's state, and the changes to it that all stages share.
+
+`CoordinatorState` is what the server holds between two calls. A stage works on a `Context`: the
+settings, the run and the current round. The classes at the end are the outcomes that several
+stages return.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -16,40 +21,40 @@ from dubhe_flwr.protocol.vaults import Adder
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message, Stage
 
-MAX_AGENTS: Final = 3  # asked one after the other, before a step is given up
+MAX_AGENTS: Final = 3  # agents to ask, one after another, before giving up
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What lasts from round to round."""
+    """State that lasts from round to round."""
 
-    seed: int  # of the server's own choices
-    sequence: int = 0  # the last number that a batch took
-    server_round: int = 0  # the last one that began
-    # The last known ones, by node id, of the nodes that were there at the last join.
+    seed: int  # for the server's own random choices
+    sequence: int = 0  # number of the last batch
+    server_round: int = 0  # the round that began last
+    # Last known alias by node id, for the nodes connected at the last join.
     aliases: Mapping[int, str] = field(default_factory=dict)
-    declined: frozenset[int] = frozenset()  # nodes whose last answer to a request to join was no
-    # Ids of the nodes that may be in a committee: by their pinned keys, as they said themselves.
+    declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
+    # Nodes that say their pinned keys make them eligible for a committee.
     candidates: frozenset[int] = frozenset()
-    num_refused_epochs: int = 0  # in a row: each halves whom the next one asks
+    num_refused_epochs: int = 0  # in a row; each one halves the number of nodes asked next
 
 
 @dataclass(frozen=True, slots=True)
 class RoundProgress:
-    """The round that is being planned. Its sets are of node ids."""
+    """The round being planned. Its sets contain node ids."""
 
-    present: frozenset[int] = frozenset()
-    eligible: frozenset[int] = frozenset()  # those of them that may be chosen
-    willing: frozenset[int] = frozenset()  # those that said yes for this round
-    unwilling: frozenset[int] = frozenset()  # those that said no
-    used_agents: frozenset[int] = frozenset()  # those whose answer as agent was used in this round
-    num_renewals: int = 0  # how often an epoch was ended in this round because nodes refused it
-    notes: tuple[str, ...] = ()  # on what did not go as planned
-    reports: tuple[StageReport, ...] = ()  # of the exchanges so far
+    present: frozenset[int] = frozenset()  # connected nodes
+    eligible: frozenset[int] = frozenset()  # connected nodes that may be chosen
+    willing: frozenset[int] = frozenset()  # nodes willing to train in this round
+    unwilling: frozenset[int] = frozenset()  # nodes that declined this round
+    used_agents: frozenset[int] = frozenset()  # agents whose answers were used in this round
+    num_renewals: int = 0  # epochs that were refused and replaced in this round
+    notes: tuple[str, ...] = ()  # what did not go as planned
+    reports: tuple[StageReport, ...] = ()  # exchanges so far
 
 
 class GivenUpError(QuorumError):
-    """A round that cannot go on, with what is known of the nodes by then."""
+    """The round cannot go on; carries what is known about the nodes so far."""
 
     def __init__(self, sentence: str, context: "Context", epoch: Epoch | None) -> None:
         super().__init__(sentence)
@@ -67,19 +72,19 @@ class Context:
 
     @property
     def server_round(self) -> int:
-        """The round that is being planned."""
+        """The round being planned."""
         return self.run.server_round
 
     def noted(self, note: str) -> "Context":
-        """Return the context with one more note on what did not go as planned."""
+        """Return the context with a note about what did not go as planned."""
         return replace(self, round=replace(self.round, notes=(*self.round.notes, note)))
 
     def reported(self, report: StageReport) -> "Context":
-        """Return the context with one more exchange on record."""
+        """Return the context with the report of another exchange."""
         return replace(self, round=replace(self.round, reports=(*self.round.reports, report)))
 
     def with_used_agents(self, agents: Collection[int]) -> "Context":
-        """Return the context that remembers whose answer as an agent was used."""
+        """Return the context with these nodes recorded as agents of the round."""
         return replace(
             self, round=replace(self.round, used_agents=self.round.used_agents.union(agents))
         )
@@ -87,16 +92,17 @@ class Context:
     def batch(
         self, epoch: bytes, stage: Stage, requests: Mapping[int, Message], num_rounds: int = 1
     ) -> tuple["Context", Batch]:
-        """Return the next batch, and the context that has counted it.
+        """Return the next batch, and the context with its sequence number used up.
 
-        One for several rounds takes as many numbers: those of requests to join, by which simulated
-        nodes round up or down, then do not depend on `rounds_per_draw`.
+        A batch for several rounds uses up one number per round. Simulated nodes seed their random
+        rounding with the number of the join request, which then does not depend on
+        `rounds_per_draw`.
         """
         header = Envelope(epoch=epoch, stage=stage.value, sequence=self.run.sequence + 1)
         return self.counted(num_rounds), Batch(header, requests)
 
     def counted(self, number: int = 1) -> "Context":
-        """Return the context with so many numbers of batches used."""
+        """Return the context with `number` more sequence numbers used up."""
         return replace(self, run=replace(self.run, sequence=self.run.sequence + number))
 
     def summed(
@@ -106,9 +112,9 @@ class Context:
         report: StageReport,
         what: str,
     ) -> tuple["Context", Mapping[int, bytes], bytes]:
-        """Return the vectors that can be added up, and their sum; give up with too few of them.
+        """Return the valid vectors and their sum; give up if too few are valid.
 
-        One check of the sum covers all; only if it fails is each one looked at.
+        The vectors are checked together. Only if that fails is each one checked by itself.
         """
         context = self.reported(report)
         context.check_quorum(len(vectors), what, None)
@@ -120,29 +126,28 @@ class Context:
         return self.summed(adder, valid, report, what)
 
     def in_order(self, node_ids: Collection[int]) -> list[int]:
-        """Return nodes by their aliases, and then those that have told none by their ids.
+        """Return nodes ordered by alias, followed by those without one, ordered by id.
 
-        Node ids are random in each run of Flower, aliases are not.
+        Flower draws node ids at random in each run; aliases stay the same.
         """
         aliases = {n: alias for n, alias in self.run.aliases.items() if n in node_ids}
         return [*alias_order(aliases), *sorted(set(node_ids).difference(aliases))]
 
     def agents(self, node_ids: Sequence[int]) -> tuple[int, ...]:
-        """Return the nodes in the order in which to ask them for the key of an epoch.
+        """Return the nodes in the order in which to ask them to be an epoch's agent.
 
-        Whoever was agent of an epoch that the nodes refused in this round comes last: its answer
-        may be the reason.
+        Agents of an epoch that was refused in this round come last: they may be the cause.
         """
         lots = generator(self.run.seed, "keygen", self.server_round).permutation(len(node_ids))
         suspects = self.round.used_agents if self.round.num_renewals else frozenset()
         return tuple(sorted((node_ids[lot] for lot in lots), key=lambda node: node in suspects))
 
     def give_up(self, sentence: str, epoch: Epoch | None) -> NoReturn:
-        """End the round, with all that is known by then; the epoch may go on in the next one."""
+        """Give up the round; the epoch, if any, may go on in the next one."""
         raise GivenUpError(sentence, self, epoch)
 
     def check_quorum(self, num_nodes: int, what: str, epoch: Epoch | None, least: int = 1) -> None:
-        """Give up with too few nodes; say how many are needed, and why others were dropped."""
+        """Give up if there are too few nodes; say how many are needed and why some were dropped."""
         quorum = max(least, self.settings.least_nodes)
         if num_nodes >= quorum:
             return
@@ -158,18 +163,18 @@ class Context:
 
 @dataclass(frozen=True)
 class Awaiting(ABC):
-    """A stage that awaits replies to a batch, with all that it knows."""
+    """A stage that awaits replies to a batch, and everything it knows."""
 
     batch: Batch
 
     @abstractmethod
     def take(self, context: Context, replies: Replies) -> tuple[Context, Any]:
-        """Go on with the replies, to a stage that sends more or to what begins the next one."""
+        """Read the replies, and return another stage that awaits replies, or an outcome."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """Replies to the batch of a stage have come."""
+    """The replies to a stage's batch have arrived."""
 
     stage: Awaiting
     replies: Replies
@@ -177,12 +182,12 @@ class Answered:
 
 @dataclass(frozen=True)
 class RegistrationDue:
-    """There is no epoch, or it is over: the nodes register."""
+    """There is no epoch, or it has ended: nodes have to register."""
 
 
 @dataclass(frozen=True)
 class AwaitingInEpoch(Awaiting):
-    """A stage of an epoch that is settled, with all that was spent of it."""
+    """A stage within a settled epoch, which keeps track of the epoch's budgets."""
 
     epoch: Epoch
 
@@ -191,12 +196,12 @@ class AwaitingInEpoch(Awaiting):
 class Rest:
     """Between two rounds."""
 
-    epoch: Epoch | None = None  # None if the next round begins one
+    epoch: Epoch | None = None  # None if the next round begins a new one
 
 
 @dataclass(frozen=True)
 class Planned:
-    """It is known who trains, and the round is over."""
+    """The round is planned: the server knows who trains."""
 
     epoch: Epoch | None
     plan: Plan
@@ -204,7 +209,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorState:
-    """Where the server is, between two batches or two rounds. It holds no key and no label."""
+    """The server's state between two batches or two rounds. It holds no keys and no labels."""
 
     run: Run
     round: RoundProgress = RoundProgress()
@@ -212,6 +217,6 @@ class CoordinatorState:
 
     @property
     def epoch(self) -> Epoch | None:
-        """The epoch that is settled; None where there is none, or one is being registered."""
+        """The settled epoch; None if there is none, or nodes are still registering."""
         stage = self.stage
         return stage.epoch if isinstance(stage, Rest | AwaitingInEpoch) else None

@@ -2,36 +2,37 @@
 
 Theory of operation. `begin_round` and `step` take a state and return the next one, together with a
 batch of requests to send or the plan of who trains. Between two calls the server is either in a
-stage that awaits replies, or at rest between two rounds. Whatever a stage knows is in the stage.
+stage that awaits replies, or at rest between two rounds. Each stage is a class that holds
+everything it knows.
 
-A stage has two functions. ``begin`` sends its batch; ``take`` reads the replies and returns an
-outcome. The outcome's class alone says what comes next:
+A stage has two methods. ``begin`` sends its batch; ``take`` reads the replies and returns an
+outcome. The class of the outcome alone decides what comes next:
 
 | stage | outcome | next |
 |---|---|---|
-| rest | `RegistrationDue`: there is no epoch, or it is over | `Join` |
-| rest | `Epoch`: it goes on | `Participate` |
-| `Join` | `JoinedNodes` | `Keygen`, or `Appoint` where a committee opens the sums |
+| rest | `RegistrationDue`: there is no epoch, or it has ended | `Join` |
+| rest | `Epoch`: the epoch goes on | `Participate` |
+| `Join` | `JoinedNodes` | `Keygen`, or `Appoint` if a committee opens the sums |
 | `Keygen` | `KeyMade` | `Register` |
-| `Appoint` | `KeyMade`: there is a committee | `Register` |
+| `Appoint` | `KeyMade`: the committee accepted | `Register` |
 | `Register` | `RegisteredNodes` | `Open` |
 | `Open` | `OpenedSum` | `Settle` |
-| `Open` | `CommitteeLost`, as of `Appoint` and `Register` | `Join`, once more in the same round |
-| `Settle` | `RegisteredNodes`: there is another sum | `Open` |
+| `Open` | `CommitteeLost`; also `Appoint`, `Register` | `Join`, once more in the same round |
+| `Settle` | `RegisteredNodes`: the rule needs another sum | `Open` |
 | `Settle` | `Epoch`: the rule is settled | `Participate` |
 | `Settle` | `Refused`: the nodes refuse the epoch | `Join`, once more in the same round |
 | `Participate` | `RoundsDrawn` | `Determine` |
 | `Participate` | `Refused` | `Join`, once more in the same round |
 | `Determine` | `RoundDetermined` | the plan, and rest |
 
-A stage may come back to itself, as `Keygen` and `Determine` do for another agent, and `Appoint` and
-`Open` for a member of the committee that did not answer; `Register` goes back to `Keygen` where a
-key opened for too few. A stage that has nothing to ask returns its outcome from ``begin``: `Keygen`
-in a simulation in the clear, `Open` where there is no committee, `Settle` by a rule that needs a
-single sum, `Participate` in a round that was drawn ahead, and `Determine` where there is nothing to
-choose.
+A stage may repeat itself: `Keygen` and `Determine` ask another agent, `Appoint` and `Open` ask a
+committee member that did not answer once more. `Register` goes back to `Keygen` if too few nodes
+could open their key. A stage that has nothing to ask returns its outcome from ``begin``: `Keygen`
+in a simulation in the clear, `Open` without a committee, `Settle` if the rule needs only one sum,
+`Participate` if the round was drawn ahead, and `Determine` if there is no choice.
 
-A round that cannot go on raises an error; `random_fallback` then plans it, or ends the run.
+A stage raises an error if the round cannot go on; `random_fallback` then selects clients at random
+or ends the run.
 """
 
 import secrets
@@ -84,23 +85,23 @@ def _register(context: Context, _due: RegistrationDue) -> tuple[Context, Join]:
 
 
 def _make_key(context: Context, joined: JoinedNodes) -> tuple[Context, Any]:
-    """Ask for what the nodes need to hide their numbers."""
+    """Appoint a committee, or ask an agent for a key."""
     has_committee = joined.invitation.announced.vault == "committee"
     return (Appoint if has_committee else Keygen).begin(context, joined)
 
 
 def _take(context: Context, answered: Answered) -> tuple[Context, Any]:
-    """Let a stage take the replies to its batch."""
+    """Pass the replies to the stage that awaits them."""
     return answered.stage.take(context, answered.replies)
 
 
 def _plan(context: Context, determined: RoundDetermined) -> tuple[Context, Planned]:
-    """Say who trains."""
+    """Make the plan, with nodes that have left replaced."""
     epoch, server_round = determined.epoch, context.server_round
     ready = epoch.rounds[server_round]
     here = context.round.eligible
     num_willing = len(ready.willing(epoch.registered, here))
-    context.check_quorum(num_willing, "registered, willing and there", epoch)
+    context.check_quorum(num_willing, "registered, willing and connected", epoch)
     chosen = ready.participants(epoch.registered, here, context.run.seed, server_round)
     wanted = context.settings.num_participants
     if len(chosen) < wanted:
@@ -135,11 +136,11 @@ _NEXT: Final[Mapping[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
     CommitteeLost: appoint_anew,
     Answered: _take,
 }
-"""What goes on from each outcome: the last column of the table at the top of this module."""
+"""What follows each outcome: the last column of the table at the top of this module."""
 
 
 class Coordinator(Selector[CoordinatorState]):
-    """Selects by Dubhe: registration, participation and determination under encryption."""
+    """Dubhe's selector: encrypted registration, participation and determination."""
 
     plans_ahead = True
 
@@ -157,13 +158,13 @@ class Coordinator(Selector[CoordinatorState]):
         return CoordinatorState(Run(seed=secrets.randbits(63) if seed is None else seed))
 
     def state_dict(self, state: CoordinatorState) -> dict[str, Any]:
-        """Return the seed, and how many batches were sent: all that is needed to register anew."""
+        """Return the seed and the number of batches sent: all it takes to register again."""
         return {"seed": state.run.seed, "sequence": state.run.sequence}
 
     def load_state_dict(self, saved: dict[str, Any]) -> CoordinatorState:
-        """Return the state before a round in which all nodes register anew.
+        """Return a state in which all nodes register again in the next round.
 
-        Without a seed of the operator's, the agents of real nodes are drawn anew.
+        If the operator set no seed, a run with real nodes draws a new one.
         """
         values = check_saved(saved, {"seed": int, "sequence": int}, "selector")
         seed, sequence = values["seed"], values["sequence"]
@@ -188,8 +189,8 @@ class Coordinator(Selector[CoordinatorState]):
         present: Collection[int],
         eligible: Collection[int] | None = None,
     ) -> tuple[CoordinatorState, Batch | Plan]:
-        """Begin a round: register anew if it is time, draw if the round is not drawn yet."""
-        is_first = state.run.sequence == 0  # not of a run that was resumed
+        """Begin a round: register if it is due, draw if the round is not drawn yet."""
+        is_first = state.run.sequence == 0  # false in a resumed run
         if is_first and self.settings.on_failure != "random":
             self.settings.check_federation(len(present))
         here = frozenset(present)
@@ -213,7 +214,7 @@ class Coordinator(Selector[CoordinatorState]):
         present: Collection[int],
         eligible: Collection[int],
     ) -> Plan | None:
-        """Return the plan with registered, willing nodes in the place of those that have left."""
+        """Return the plan, with nodes that have left replaced by registered, willing ones."""
         here = frozenset(present)
         may = here.intersection(eligible)
         if may.issuperset(plan.participants):
@@ -243,7 +244,7 @@ class Coordinator(Selector[CoordinatorState]):
     def _go_on(
         context: Context, epoch: Epoch | None, outcome: Any
     ) -> tuple[CoordinatorState, Batch | Plan]:
-        """Go on from an outcome to the next stage that awaits replies, or to a plan."""
+        """Run stages from an outcome until one awaits replies or the round is planned."""
         reached = context
         try:
             while not isinstance(outcome, Awaiting | Planned):

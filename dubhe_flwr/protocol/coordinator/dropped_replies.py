@@ -1,4 +1,4 @@
-"""Why replies were dropped in a round, and what an operator or owner can change."""
+"""Counts the reasons for dropped replies, and says what an operator or owner can change."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ WAIT: Final = (
     "wait for more nodes that are willing and eligible, raise stage_timeout if replies are late, "
     "or lower quorum (and min_cohort)"
 )
-# Nodes that say so have no part in a round that goes by chance.
+# Nodes that decline for these reasons are left out even when clients are chosen at random.
 REMEDIES_OF_DECLINED: Final = {
     JoinStatus.REFUSES_PARAMETERS.reason: "see a node's log; set key_bits and min_cohort to what "
     "the nodes ask for (min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe), "
@@ -36,7 +36,7 @@ REMEDIES: Final = {
     JoinStatus.NO_DATA.reason: "let label_counts read the data of the node; it is all zeros",
     **REMEDIES_OF_DECLINED,
 }
-"""By the reason for which nodes are dropped at join; the day's limit counts when they draw too."""
+"""Remedy for each reason to be dropped at join; the day's limit also applies when nodes draw."""
 
 
 def dropped(reports: Sequence[StageReport]) -> Counter[str]:
@@ -49,7 +49,7 @@ def dropped(reports: Sequence[StageReport]) -> Counter[str]:
 
 
 def remedy(reports: Sequence[StageReport], remedies: Mapping[str, str] = REMEDIES) -> str | None:
-    """Return what helps against the most frequent reason, if each of them has a remedy."""
+    """Return the remedy for the most frequent reason, if every reason has one."""
     known = {f"{reason} at {Stage.JOIN}": hint for reason, hint in remedies.items()}
     known[f"{DAYS_LIMIT} at {Stage.PARTICIPATE}"] = remedies.get(DAYS_LIMIT, "")
     hints = [known.get(reason) for reason, _ in dropped(reports).most_common()]

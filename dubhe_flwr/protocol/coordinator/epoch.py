@@ -1,4 +1,4 @@
-"""An epoch: who registered under which terms, what they encrypted and drew, what was spent."""
+"""The server's record of an epoch: its terms, registered nodes, draws and budgets."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,66 +14,66 @@ from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
 
 @dataclass(frozen=True, kw_only=True)
 class Invitation:
-    """Who was asked to join an epoch, and to what terms. Its sets are of node ids."""
+    """The terms of an epoch, and the nodes that were asked to join. Its sets contain node ids."""
 
     identity: bytes  # random
     announced: JoinRequest
-    num_classes: int  # ``C``, what most nodes said
+    num_classes: int  # ``C``, as most nodes report it
     asked: frozenset[int]
-    left_out: frozenset[int]  # by lot: not asked, or not in the sums
-    declined: frozenset[int]  # those that said no, or have other classes
+    left_out: frozenset[int]  # not drawn in the random sample
+    declined: frozenset[int]  # nodes that declined, or have another number of classes
 
     @property
     def terms(self) -> Terms:
-        """Rule and vault."""
+        """The rule and the vault."""
         return terms_of(self.announced, self.num_classes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """One registration, settled."""
+    """A settled epoch: the nodes have registered and know their probabilities."""
 
     invitation: Invitation
-    first_round: int  # in which it began
-    aliases: Mapping[int, str]  # of each registered node, by node id in the order of the aliases
-    public: bytes  # what the server needs to add up
-    # Hidden p_l of each registered node, in that order; empty where there is no agent.
+    first_round: int
+    aliases: Mapping[int, str]  # of the registered nodes, by node id, ordered by alias
+    public: bytes  # what the server needs to add up vectors
+    # Encrypted p_l of each registered node, in that order; empty without an agent.
     distributions: tuple[bytes, ...] = field(repr=False)
-    last_sum: SettleRequest = field(repr=False)  # of the rule; nodes are given it when they draw
-    num_registered: int  # clients that the sum of the registrations covers
-    finding: tuple[float, ...] = ()  # of the rule
-    num_draws: int = 0  # spent of the budget of the nodes
-    num_sums: Mapping[int, int] = field(default_factory=dict)  # that each agent was given
-    rounds: Mapping[int, DeterminedRound] = field(default_factory=dict)  # this one and those ahead
+    last_sum: SettleRequest = field(repr=False)  # sent to the nodes when they draw
+    num_registered: int  # clients covered by the sum of the registrations
+    finding: tuple[float, ...] = ()  # what the rule found
+    num_draws: int = 0  # draws charged to each node so far
+    num_sums: Mapping[int, int] = field(default_factory=dict)  # sums given to each agent so far
+    rounds: Mapping[int, DeterminedRound] = field(default_factory=dict)  # current and later rounds
     failed: frozenset[int] = frozenset()  # nodes that answered the last draw with an error
 
     @property
     def identity(self) -> bytes:
-        """The random identity that all requests of the epoch carry."""
+        """The random identity, which all requests of the epoch carry."""
         return self.invitation.identity
 
     @property
     def announced(self) -> JoinRequest:
-        """What the nodes were told of it."""
+        """What the nodes were told when they were asked to join."""
         return self.invitation.announced
 
     @cached_property
     def terms(self) -> Terms:
-        """Rule and vault."""
+        """The rule and the vault."""
         return self.invitation.terms
 
     @cached_property
     def registered(self) -> tuple[int, ...]:
-        """Ids of the registered nodes, in the order of their aliases."""
+        """Ids of the registered nodes, ordered by alias."""
         return tuple(self.aliases)
 
     def ids(self, indices: Iterable[int]) -> frozenset[int]:
-        """Return the ids of some registered nodes, given by index."""
+        """Return the ids of the registered nodes at these indices."""
         return frozenset(self.registered[index] for index in indices)
 
     @property
     def privacy(self) -> PrivacyBound | None:
-        """What the noisy sums tell of one client at worst; None where sums are exact."""
+        """Bound on what the noisy sums reveal about one client; None if sums are exact."""
         volunteers = self.announced.num_volunteers(self.num_registered)
         num_sums = self.last_sum.exchange + 1
         return self.terms.rule.privacy(self.invitation.num_classes, volunteers, num_sums)
@@ -84,7 +84,7 @@ class Epoch:
         return sums_per_agent(self.num_registered)
 
     def sums_per_round(self, num_draws: int) -> int:
-        """Return how many sums an agent decrypts to determine a round; 0 without any choice."""
+        """Return how many sums an agent decrypts to determine a round; 0 if there is no choice."""
         announced = self.announced
         number = announced.determination.num_selections(
             num_draws,
@@ -99,14 +99,14 @@ class Epoch:
 
     @property
     def draws_left(self) -> int:
-        """Draws that the budget of the nodes leaves."""
+        """Draws left in each node's budget."""
         return self.announced.max_draws - self.num_draws
 
     def draws_charged(self, num_draws: int) -> int:
-        """Return what some draws cost of the budget of the nodes."""
+        """Return what `num_draws` draws cost from a node's budget."""
         return self.announced.draws_charged(num_draws, self.num_registered)
 
     def sum_of_distributions(self, indices: Iterable[np.int64]) -> bytes:
-        """Return the encrypted sum of ``p_l`` and ``||p_l||^2`` over some clients, by index."""
+        """Return the encrypted sum of ``p_l`` and ``||p_l||^2`` over the clients at `indices`."""
         vectors = (self.distributions[int(index)] for index in indices)
         return self.terms.vault.adder(self.public, DISTRIBUTION).add_up(vectors)

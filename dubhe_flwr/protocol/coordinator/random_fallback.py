@@ -1,4 +1,4 @@
-"""What becomes of a round that cannot go on: the run ends, or K nodes are chosen at random."""
+"""Handles a round that cannot go on: ends the run, or chooses K nodes at random."""
 
 from typing import Final
 
@@ -9,29 +9,29 @@ from dubhe_flwr.protocol.coordinator.dropped_replies import REMEDIES_OF_DECLINED
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.plan import Plan
 
-_OPTION: Final = ' With on_failure="random" such a round goes by chance.'
+_OPTION: Final = ' Set on_failure="random" to fall back to random selection.'
 _BY_CHANCE: Final = "The clients of this round are chosen at random."
-_SKIPPED: Final = "Nobody is there to train; this round is skipped."
+_SKIPPED: Final = "No node can train; this round is skipped."
 
 
 def planned_at_random(
     context: Context, epoch: Epoch | None, error: DubheError
 ) -> tuple[Context, Planned]:
-    """Choose K nodes at random for a round that failed, if the operator wants that.
+    """Choose K nodes at random for a round that failed, if `on_failure` is "random".
 
     Parameters
     ----------
     context, epoch
-        Where the round stood before the step that failed; a `GivenUpError` knows more.
+        Where the round stood before the step that failed; a `GivenUpError` carries newer ones.
     error : DubheError
         Why it failed.
 
     Raises
     ------
     DubheError
-        The error itself if it is a `SettingsError`, which no later round would mend, or if
-        `on_failure` is "raise"; a `QuorumError` if the round was given up, or if no node can train
-        for a reason that the operator has to remove.
+        The error itself if it is a `SettingsError`, which a later round would raise again, or if
+        `on_failure` is "raise". A `QuorumError` if the round was given up, or if all nodes
+        declined for a reason that the operator has to fix.
     """
     raises = context.settings.on_failure == "raise"
     if isinstance(error, SettingsError):
@@ -47,14 +47,14 @@ def planned_at_random(
 
 
 def _failure(context: Context, sentence: str) -> QuorumError:
-    """Return the error with the notes of the round, which nobody else would see."""
+    """Return the error with the notes of the round, which would be lost otherwise."""
     return QuorumError(" ".join([sentence, *dict.fromkeys(context.round.notes)]))
 
 
 def _by_chance(context: Context, epoch: Epoch | None, error: DubheError) -> tuple[Context, Planned]:
-    """Choose K at random from the nodes that are there and did not say no.
+    """Choose K at random from the eligible nodes that did not decline.
 
-    Those that said yes for this round come first: the others may be lost.
+    Nodes that said they are willing in this round come first: the rest may be unreachable.
     """
     run, this_round = context.run, context.round
     here = this_round.eligible - run.declined - this_round.unwilling

@@ -1,4 +1,4 @@
-"""When an epoch ends: how long its nodes and agents last, and when too many are strangers."""
+"""Decides when an epoch ends: after its interval, with its budgets, or as the nodes change."""
 
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
@@ -6,12 +6,12 @@ from dubhe_flwr.protocol.settings import Settings
 
 
 def num_draws_of(settings: Settings, epoch: Epoch) -> int:
-    """Return the draws of a node for a round; no more than an agent may decrypt sums."""
+    """Return how many draws a node makes for a round, at most one for each sum of an agent."""
     return max(1, min(settings.determined.num_draws, epoch.sums_per_agent))
 
 
 def num_rounds_of(settings: Settings, epoch: Epoch) -> int:
-    """Return after how many rounds nodes register anew: at the latest when all agents are spent."""
+    """Return how many rounds an epoch lasts, at most until all agents have used up their sums."""
     interval = settings.registration_interval
     to_decrypt = epoch.sums_per_round(num_draws_of(settings, epoch))
     if not to_decrypt:
@@ -21,19 +21,19 @@ def num_rounds_of(settings: Settings, epoch: Epoch) -> int:
 
 
 def is_over(context: Context, epoch: Epoch) -> bool:
-    """Return whether it is time to register anew."""
+    """Return whether nodes have to register again."""
     settings, server_round = context.settings, context.server_round
-    # After rounds that were given up, the draws may be spent before the interval is over.
+    # Rounds that were given up also use up draws, so the budget may end before the interval.
     needed = epoch.draws_charged(num_draws_of(settings, epoch))
     is_spent = server_round not in epoch.rounds and epoch.draws_left < needed
     is_old = server_round >= epoch.first_round + num_rounds_of(settings, epoch)
-    return is_old or is_spent or _many_are_strangers(context, epoch)
+    return is_old or is_spent or _too_many_unregistered(context, epoch)
 
 
-def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
+def _too_many_unregistered(context: Context, epoch: Epoch) -> bool:
     """Return whether too many nodes are new, or were lost while they registered.
 
-    The lost ones count after a while only: what lost them may lose them again.
+    Lost nodes count only after a while: whatever went wrong may go wrong again right away.
     """
     settings, present = context.settings, context.round.present
     counted = present - epoch.invitation.left_out
@@ -43,8 +43,8 @@ def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
     many = max(settings.min_cohort, settings.max_unregistered * len(counted))
     if min(room, num_new) >= many:
         return True
-    # Where as many went as came, fewer than the quorum may be left, or fewer than K. Then it takes
-    # fewer new ones, and those that were left out by lot count as new.
+    # If nodes have left, fewer than the quorum or K may remain. Then fewer new nodes are enough to
+    # register again, and nodes that were not drawn in the sample count as new.
     num_gone = len(epoch.aliases) - len(epoch.failed) - num_registered
     num_others = len(present - (epoch.invitation.asked - epoch.invitation.left_out))
     possible = num_registered + min(room, num_others)

@@ -1,4 +1,4 @@
-"""A round of an epoch, once the nodes have drawn and once it is known who trains."""
+"""Two states of a round: the nodes have drawn, and the participants are determined."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,34 +14,34 @@ from dubhe_flwr.protocol.wire.draws import Draws
 class DrawnRound:
     """One round for which the nodes have drawn.
 
-    Nodes are in the order of `Epoch.registered`, and given by their index in it.
+    Nodes are given by their index in `Epoch.registered`.
     """
 
-    decisions: NDArray[np.bool_]  # their own draws, shape (N, H)
-    available: NDArray[np.bool_]  # which answered, are willing and may be chosen, shape (N,)
-    unwilling: tuple[int, ...]  # those that said no
+    decisions: NDArray[np.bool_]  # the nodes' own draws, shape (N, H)
+    available: NDArray[np.bool_]  # who answered, is willing and may be chosen, shape (N,)
+    unwilling: tuple[int, ...]  # nodes that will not train in this round
 
 
 @dataclass(frozen=True, slots=True)
 class DeterminedRound:
     """A round whose participants are known.
 
-    Nodes are given by index into `Epoch.registered`, ascending.
+    Nodes are given by their index in `Epoch.registered`, in ascending order.
     """
 
-    members: tuple[int, ...]  # those that train
-    available: tuple[int, ...]  # those that may take the place of a member that has vanished since
-    unwilling: tuple[int, ...]  # those that said no
-    num_selections: int  # tries or groups among which an agent chose
+    members: tuple[int, ...]  # nodes that train
+    available: tuple[int, ...]  # nodes that may replace a member that has left
+    unwilling: tuple[int, ...]  # nodes that will not train in this round
+    num_selections: int  # number of tries or groups to choose from
     chosen: tuple[int, ...]  # indices of the best try or groups
 
     def participants(
         self, registered: Sequence[int], present: frozenset[int], seed: int, server_round: int
     ) -> tuple[int, ...]:
-        """Return who trains, with nodes that have vanished since replaced.
+        """Return the node ids of the participants, with nodes that have left replaced.
 
-        Replacements are drawn uniformly from the registered nodes that are there and willing. The
-        node ids are in the order of their aliases.
+        Replacements are drawn uniformly from the registered nodes that are connected and willing.
+        The ids are ordered by alias.
         """
         kept = [index for index in self.members if registered[index] in present]
         if len(kept) < len(self.members):
@@ -53,14 +53,14 @@ class DeterminedRound:
         return tuple(registered[index] for index in kept)
 
     def willing(self, registered: Sequence[int], present: frozenset[int]) -> list[int]:
-        """Return the nodes that drew, are willing and there."""
+        """Return the nodes that drew, are willing, and are connected."""
         return [registered[i] for i in self.available if registered[i] in present]
 
 
 def drawn_rounds(
     registered: Sequence[int], answered: Sequence[int], draws: Draws, first_round: int
 ) -> dict[int, DrawnRound]:
-    """Return the rounds of a draw; who did not answer is not available."""
+    """Return the rounds of a draw; nodes that did not answer are not available."""
     row_of = {node_id: row for row, node_id in enumerate(registered)}
     rows = [row_of[node_id] for node_id in answered]
     decisions = np.zeros((len(registered), *draws.decisions.shape[1:]), dtype=bool)

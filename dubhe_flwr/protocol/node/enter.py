@@ -1,4 +1,4 @@
-"""How a node enters an epoch: it joins, makes the key if it is the agent, and registers."""
+"""A node's part in starting an epoch: it joins, makes the key if it is the agent, and registers."""
 
 from dataclasses import replace
 from functools import partial
@@ -38,7 +38,7 @@ def join(
     header: Envelope,
     request: JoinRequest,
 ) -> tuple[JoinReply, Memory]:
-    """Begin an epoch: read the label counts anew and make a key for delivery."""
+    """Begin an epoch: read the label counts again and make a key for sealed delivery."""
     found = read_label_counts(policy, request)
     status, counts = (found, None) if isinstance(found, JoinStatus) else (JoinStatus.JOINS, found)
     delivery_key = RecipientKey.generate()
@@ -72,9 +72,9 @@ def join(
 def make_key(
     policy: NodePolicy, joined: Membership, request: KeygenRequest, keep: Keep
 ) -> KeygenReply:
-    """Make the key of the epoch, once."""
+    """Make the epoch's key, once."""
     if joined.has_made_key:
-        raise RefusedError("This node has made a key in that epoch.")
+        raise RefusedError("This node has already made a key in this epoch.")
     reply = joined.terms.vault.make_key(seat_of(policy, joined), request)
     keep(replace(joined, has_made_key=True))
     return reply
@@ -83,12 +83,12 @@ def make_key(
 def register(
     policy: NodePolicy, joined: Membership, request: RegisterRequest, keep: Keep
 ) -> RegisterReply:
-    """Hide what the rule adds up and the label distribution, with the key that is delivered."""
+    """Hide the registration and the label distribution with the delivered key."""
     before, terms, announced = joined.registered, joined.terms, joined.announced
     if before is not None and (before.reading is not None or before.has_refused):
-        raise RefusedError("This node has registered in that epoch before.")
+        raise RefusedError("This node has already registered in this epoch.")
     if (request.mean_examples is not None) != announced.weighted:
-        raise RefusedError("The mean number of samples is told if and only if nodes count by it.")
+        raise RefusedError("The mean number of samples belongs to weighted epochs only.")
     keys = terms.vault.accept(
         seat_of(policy, joined), request, None if before is None else before.keys
     )
@@ -113,7 +113,7 @@ def register(
 
 
 def _weight(joined: Membership, mean_examples: float | None) -> float:
-    """Return how much the node counts, relative to the mean and within bounds."""
+    """Return the node's weight relative to the mean, within bounds."""
     if mean_examples is None:
         return 1.0
     weight = sum(joined.label_counts) / mean_examples

@@ -1,4 +1,4 @@
-"""What a node refuses, and what it spends."""
+"""The checks a node makes before it answers, and the budgets it charges."""
 
 import hashlib
 from dataclasses import replace
@@ -14,14 +14,14 @@ from dubhe_flwr.protocol.wire.messages import (
     sums_per_agent,
 )
 
-IS_ANOTHER: Final = "The sum is not what it is said to be."  # never which check failed
+INVALID_SUM: Final = "The sum is not valid."  # must not say which check failed
 _DIGEST_BYTES: Final = 32
 
 
 def price_of(
     joined: Membership, registered: Registration | None, request: ParticipateRequest
 ) -> int:
-    """Return what the draws of a request cost: of the budget of the epoch, and of the day."""
+    """Return the number of draws that a request costs, in the epoch's and the day's budget."""
     reading = None if registered is None else registered.reading
     num_registered = request.num_clients if reading is None else reading.num_registered
     num_draws = request.num_rounds * request.num_tries
@@ -31,7 +31,7 @@ def price_of(
 def spend_day(
     policy: NodePolicy, allowance: Allowance, today: int, num_epochs: int = 0, num_draws: int = 0
 ) -> Allowance:
-    """Charge a request to what the owner allows in a day; a simulated node is allowed all."""
+    """Charge a request to the owner's daily limits, which do not bind a simulated node."""
     if allowance.day != today:
         allowance = Allowance(today)
     num_epochs, num_draws = allowance.num_epochs + num_epochs, allowance.num_draws + num_draws
@@ -43,39 +43,39 @@ def spend_day(
 
 
 def registration_of(joined: Membership) -> Registration:
-    """Return what the node has once it registered; refuse if it has not."""
+    """Return the node's registration; refuse if it has not registered."""
     if joined.registered is None:
-        raise RefusedError("This node has not registered in that epoch.")
+        raise RefusedError("This node has not registered in this epoch.")
     return joined.registered
 
 
 def reading_of(registered: Registration) -> Reading:
-    """Return what the node read of the sums; refuse if it read none, or refused one."""
+    """Return what the node read from the sums; refuse if it read none, or refused one."""
     if registered.reading is None or registered.has_refused:
-        raise RefusedError("This node has read no sum of that epoch, or refused one.")
+        raise RefusedError("This node has read no sum of this epoch, or refused one.")
     return registered.reading
 
 
 def read_before(reading: Reading | None, request: SettleRequest) -> bytes:
-    """Return the digests of the sums that the node has read with this one, which is read once.
+    """Return the digests of all sums that the node has read, including this one.
 
-    Two sums over different clients would tell their difference. So there is one for each exchange,
-    and another one is refused, as is one where the sum before is missing.
+    Two sums over different clients would reveal their difference. So a node reads one sum for each
+    exchange and refuses a different one, and it refuses a sum if the previous one is missing.
     """
     digests = b"" if reading is None else reading.digests
     digest = hashlib.sha256(request.num_clients.to_bytes(8, "big") + request.sums).digest()
     start = request.exchange * _DIGEST_BYTES
     if start > len(digests):
-        raise RefusedError("A sum before this one did not reach this node.")
+        raise RefusedError("This node has not received the previous sum.")
     if start == len(digests):
         return digests + digest
     if digests[start : start + _DIGEST_BYTES] != digest:
-        raise RefusedError("There is one sum of each exchange in an epoch, and this is another.")
+        raise RefusedError("A different sum was already read for this exchange.")
     return digests
 
 
 def spend_draws(joined: Membership, registered: Registration, price: int) -> Registration:
-    """Charge some draws to the budget of the epoch; refuse if it is spent."""
+    """Charge draws to the epoch's budget; refuse if it is spent."""
     spent = registered.num_draws + price
     if spent > joined.announced.max_draws:
         raise RefusedError("The draws of this epoch are used up.")
@@ -83,8 +83,8 @@ def spend_draws(joined: Membership, registered: Registration, price: int) -> Reg
 
 
 def spend_sums(registered: Registration, num_sums: int) -> Registration:
-    """Charge some sums to the budget of an agent."""
+    """Charge sums to the agent's budget; refuse if it is spent."""
     spent = registered.num_sums + num_sums
     if spent > sums_per_agent(reading_of(registered).num_registered):
-        raise RefusedError("The sums that this node decrypts in an epoch are used up.")
+        raise RefusedError("This node decrypts no more sums in this epoch.")
     return replace(registered, num_sums=spent)

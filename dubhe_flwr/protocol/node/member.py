@@ -1,4 +1,4 @@
-"""What a node does as a member of the committee: it checks who joined, and opens sums."""
+"""A committee member's part: it checks who joined, and opens sums."""
 
 from dataclasses import replace
 
@@ -21,19 +21,19 @@ def appoint(
 ) -> AppointReply:
     """Become a member of the committee, unless the node has registered already."""
     if joined.registered is not None:
-        raise RefusedError("This node has registered in that epoch before.")
+        raise RefusedError("This node has already registered in this epoch.")
     reply, member = _vault(joined).appoint(seat_of(policy, joined), request, joined.member)
     keep(replace(joined, member=member))
     return reply
 
 
 def open_sum(policy: NodePolicy, joined: Membership, request: OpenRequest, keep: Keep) -> OpenReply:
-    """Open a sum, once; a repeated request gets the same answer."""
+    """Open one sum for each exchange; a repeated request gets the same answer."""
     vault, registered, rule = _vault(joined), registration_of(joined), joined.terms.rule
     if joined.member is None:
-        raise RefusedError("This node is no member of the committee.")
+        raise RefusedError("This node is not a member of the committee.")
     if request.exchange >= rule.num_sums(joined.terms.frame, joined.member.num_joined):
-        raise RefusedError("The rule needs no such sum.")
+        raise RefusedError("The rule needs no further sum.")
     label = Label(SETTLEMENT if request.exchange else REGISTRATION, request.exchange)
     member = vault.check_open(joined.member, label, request)
     keep(replace(joined, member=member))
@@ -44,7 +44,7 @@ def open_sum(policy: NodePolicy, joined: Membership, request: OpenRequest, keep:
 def _noise(
     policy: NodePolicy, joined: Membership, member: Member, request: OpenRequest
 ) -> Numbers | None:
-    """Return the member's noise on a sum."""
+    """Return the noise that the member adds to a sum."""
     announced, vault = joined.announced, _vault(joined)
     population = Population(
         joined.terms.frame,

@@ -1,4 +1,9 @@
-"""What a node keeps between two requests of the protocol, on its own host."""
+"""What a node keeps between two requests, on its own host.
+
+The parts nest: `Memory` holds the `Membership` in the current epoch, which holds the
+`Registration`, which holds the `Reading` of the sums. `Account` and `Allowance` count what a node
+has given away; `Ledger` carries both from one run to the next.
+"""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,7 +22,7 @@ from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 
 REMEMBERED_EPOCHS: Final = 64
-"""Past epochs that a node remembers, so that an old request to join is refused."""
+"""Past epochs that a node remembers, so that it refuses an old request to join."""
 
 _VERSION: Final = 8
 _VERSION_KEY: Final = "version"
@@ -25,40 +30,40 @@ _VERSION_KEY: Final = "version"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Reading(Hidden):
-    """What the node read of the rule's sums."""
+    """What the node read from the rule's sums."""
 
-    digests: bytes  # SHA-256 of each sum with the number of its clients, end to end
-    num_registered: int  # clients that the sum of the registrations covers
-    probability: float  # ``P`` by then
-    memory: tuple[float, ...] | None = None  # of the rule, until the next sum; None once settled
+    digests: bytes  # SHA-256 of each sum and its number of clients, concatenated
+    num_registered: int  # clients covered by the sum of the registrations
+    probability: float  # ``P`` after the last sum
+    memory: tuple[float, ...] | None = None  # the rule's, until the next sum; None once settled
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Registration(Hidden):
-    """What a node has once it registered."""
+    """A node's registration in an epoch."""
 
-    keys: bytes = b""  # of the vault, to hide and to read
-    weight: float = 1.0  # how much the node counts
-    reading: Reading | None = None  # None before the first sum of the rule
+    keys: bytes = b""  # the vault's, to hide and to read numbers
+    weight: float = 1.0  # of the node, relative to the mean
+    reading: Reading | None = None  # None before the rule's first sum
     has_refused: bool = False  # whether it refused a sum; it then draws no more in this epoch
-    num_joined: int = 0  # nodes that joined, as the server said
-    num_draws: int = 0  # spent of the budget of the epoch, as are the sums
-    num_sums: int = 0
+    num_joined: int = 0  # nodes that joined, according to the server
+    num_draws: int = 0  # draws charged to the epoch's budget
+    num_sums: int = 0  # sums decrypted as an agent
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Account(Hidden):
-    """What the sums have told of some label counts, in all epochs."""
+    """How many sums a node's label counts have entered, in all epochs."""
 
-    rule: str = ""  # the rule that left it: its name, settings, and whether nodes are weighted
+    rule: str = ""  # the rule that `left` belongs to: name, settings, whether nodes are weighted
     label_counts: tuple[int, ...] = ()
-    num_sums: int = 0  # that these counts entered
-    left: tuple[float, ...] = ()  # what the rule left when the node last settled on it
+    num_sums: int = 0  # sums that these counts entered
+    left: tuple[float, ...] = ()  # the rule's state when it last settled at this node
 
     def of(self, announced: JoinRequest, label_counts: tuple[int, ...]) -> "Account":
-        """Return the account of these label counts, a new one if they are others.
+        """Return the account of these label counts; it starts again at 0 if they have changed.
 
-        What the rule left counts where rule and weights are the same.
+        What the rule left is kept if the rule and the weighting are the same.
         """
         rule = f"{announced.rule} {announced.rule_settings} {announced.weighted}"
         left = self.left if rule == self.rule else ()
@@ -66,7 +71,7 @@ class Account(Hidden):
         return Account(rule, label_counts, num_sums, left)
 
     def entered(self) -> "Account":
-        """Return the account after the label counts entered one more sum."""
+        """Return the account after the label counts have entered another sum."""
         return replace(self, num_sums=self.num_sums + 1)
 
     def is_spent(self, most: int | None) -> bool:
@@ -76,21 +81,21 @@ class Account(Hidden):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Membership(Hidden):
-    """A node's place in the epoch that it joined."""
+    """A node's membership in the epoch that it joined."""
 
-    epoch: bytes  # its identity
-    sequence: int  # number of the request to join, which tells the epochs of a run apart
+    epoch: bytes  # the epoch's identity
+    sequence: int  # number of the join request, which differs between the epochs of a run
     announced: JoinRequest
     delivery_key: bytes  # private half of the key for sealed delivery
-    label_counts: tuple[int, ...]  # length C, as they were read when the node joined
-    account: Account = Account()  # of the sums that these counts have entered
-    has_made_key: bool = False  # whether it was the agent; it makes one key in an epoch
+    label_counts: tuple[int, ...]  # length C, as read when the node joined
+    account: Account = Account()  # of these label counts
+    has_made_key: bool = False  # whether it was the agent; a node makes one key in an epoch
     registered: Registration | None = None
-    member: Member | None = None  # what it keeps as a member of the committee
+    member: Member | None = None  # its state as a member of the committee, if it is one
 
     @property
     def terms(self) -> Terms:
-        """Rule and vault of the epoch."""
+        """The epoch's rule and vault."""
         return terms_of(self.announced, len(self.label_counts))
 
     @property
@@ -100,26 +105,26 @@ class Membership(Hidden):
 
 
 Keep = Callable[[Membership], None]
-"""What is to be remembered from here on, even if the rest of a request is refused. Whoever answers
-calls it, or the request could be sent again.
+"""Stores a membership at once, even if the node refuses the rest of the request.
 
-A node that forgot what it decrypted for a refused request could be asked without end. So what is
-to be decrypted is charged, and that is kept, before it is looked at.
+Every function that answers a request calls it; otherwise the same request could be sent again. A
+node that forgot what it decrypted for a refused request could be queried without limit. So it
+charges a sum, and stores the charge, before it decrypts.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What the node was asked for on a day, in days since 1970 by UTC, whatever the epochs."""
+    """How often the node was asked to join and to draw today, across epochs."""
 
-    day: int = 0
+    day: int = 0  # days since 1970, in UTC
     num_epochs: int = 0
     num_draws: int = 0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Ledger(Hidden):
-    """What a node has spent that a new run does not give back: of the day, of its label counts."""
+    """What a node has spent across runs: its day's allowance and its label counts' account."""
 
     allowance: Allowance = Allowance()
     account: Account = Account()
@@ -130,23 +135,23 @@ class Ledger(Hidden):
 
     @classmethod
     def from_fields(cls, kept: Mapping[str, object]) -> "Ledger":
-        """Return the ledger that was kept; `MalformedMessageError` if it cannot be read."""
+        """Return the ledger that was kept. Raises `MalformedMessageError` if it cannot be read."""
         return _decoded(cls, kept)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Memory(Hidden):
-    """All that a node keeps; before the first request, nothing. It never leaves the node."""
+    """Everything that a node keeps; empty before the first request. It never leaves the node."""
 
-    sequence: int = 0  # number of the last request that was answered
-    epochs: bytes = b""  # identities of those that it was asked to join, the present one last
-    allowance: Allowance = Allowance()  # what it did today
-    joined: Membership | None = None  # its place in the present epoch; None if it did not join
-    account: Account = Account()  # of the label counts with which it last joined an epoch
+    sequence: int = 0  # number of the last request answered
+    epochs: bytes = b""  # identities of the epochs it was asked to join, the current one last
+    allowance: Allowance = Allowance()  # spent today
+    joined: Membership | None = None  # in the current epoch; None if it did not join
+    account: Account = Account()  # of the label counts with which it last joined
 
     @property
     def epoch(self) -> bytes:
-        """Identity of the present epoch."""
+        """Identity of the current epoch."""
         return self.epochs[-EPOCH_ID_BYTES:]
 
     def remembers(self, epoch: bytes) -> bool:
@@ -160,16 +165,16 @@ class Memory(Hidden):
 
     @classmethod
     def from_fields(cls, kept: Mapping[str, object]) -> "Memory":
-        """Return the memory that was kept; `MalformedMessageError` if it cannot be read."""
+        """Return the memory that was kept. Raises `MalformedMessageError` if it cannot be read."""
         return _decoded(cls, kept)
 
     @property
     def ledger(self) -> Ledger:
-        """What the node has spent, whatever the run."""
+        """What the node has spent across runs."""
         return Ledger(self.allowance, self.account)
 
     def with_ledger(self, ledger: Ledger) -> "Memory":
-        """Return the memory after other runs spent as much as the ledger says."""
+        """Return the memory with what other runs have spent, taken from a ledger."""
         joined, account = self.joined, ledger.account
         if joined is not None and joined.label_counts == account.label_counts:
             joined = replace(joined, account=replace(joined.account, num_sums=account.num_sums))

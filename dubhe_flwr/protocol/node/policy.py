@@ -1,4 +1,8 @@
-"""What the owner of a node decides, whatever the server asks."""
+"""The node owner's decisions, which hold whatever the server asks.
+
+`read_label_counts` checks a request to join against them and calls the owner's functions. An error
+in the owner's code keeps the node out and is logged without its text, which may contain labels.
+"""
 
 import logging
 from collections.abc import Callable
@@ -17,33 +21,33 @@ from dubhe_flwr.protocol.rules.rule import Own
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
 
-# Flower's own log, by its name alone, so that owners find these lines where all others stand.
+# Flower's logger by name, so that owners find these lines in Flower's log.
 logger = logging.getLogger("flwr")
 warn_once = cache(logger.warning)  # the nodes of a simulation share a process
 
 _OURS: Final = "dubhe_flwr."
 _INSTALLED: Final = tuple(get_path(name) for name in ("stdlib", "purelib", "platlib"))
 _MANY: Final = 20
-_SAMPLES_OF_A_CLASS: Final = 10  # at least so many on average, where labels are told from counts
+_SAMPLES_OF_A_CLASS: Final = 10  # least average that makes numbers look like labels, not counts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The numbers of a node's owner, against which those of the server are checked.
+    """The owner's limits on what the server may ask of a node.
 
     Parameters
     ----------
     min_cohort : int (default: 3)
-        Fewest clients that any sum must cover which this node helps to decrypt.
+        Fewest clients that a sum must cover for this node to help decrypt it.
     min_key_bits, max_key_bits : int (default: 2048, 4096)
         Smallest and largest Paillier modulus under which this node encrypts.
     max_clients : int (default: 20000)
-        Most clients that may register together: what a member of the committee or an agent does
-        grows with them. A simulated node takes any number.
+        Most clients that may register together; the work of an agent or committee member
+        grows with them. The limit does not bind a simulated node.
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
-        How often the node registers and draws at most in a day of UTC, of a run or of all runs
-        (`state_dir`); more is refused before any work. A simulated one does as often as it is
-        asked. A draw for H times as many volunteers counts as H.
+        How often the node registers and draws at most in a day (UTC), counted within a run, or
+        across runs with `state_dir`. The node refuses more before it does any work. The limits do
+        not bind a simulated node. A draw for H times K volunteers counts as H draws.
 
     Raises
     ------
@@ -66,17 +70,17 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class NodePolicy(Limits):
-    """What the owner of a node decides, whatever the server asks: the limits, and the following.
+    """Everything that the owner of a node decides: the limits, and the following.
 
     Parameters
     ----------
     label_counts, willing, simulated, exact_sums
-        As of `dubhe_flwr.clientapp.DubheMod`, for this node: without the Context.
+        As for `dubhe_flwr.clientapp.DubheMod`, but the functions take no Context.
     alias : str
         The node's name in results; stays the same from run to run.
     pinned : PinnedKeys, optional (default: none)
-        Its key for signatures, and those of the nodes that it trusts. With them it takes part only
-        where every other one proves to be trusted.
+        The node's signing key and the public keys that it trusts. With them, the node takes part
+        only if every other node proves that it is trusted.
     """
 
     label_counts: Callable[[], ArrayLike] = field(repr=False)  # a partial shows what it holds
@@ -88,7 +92,7 @@ class NodePolicy(Limits):
 
 
 def is_willing(policy: NodePolicy, server_round: int) -> bool:
-    """Ask the owner whether the node trains in a round, or at all in round 0; an error is a no.
+    """Ask the owner whether the node trains in a round (round 0: at all); an error means no.
 
     >>> is_willing(NodePolicy(label_counts=list, alias="3", willing=lambda r: r % 2), 4)
     False
@@ -101,19 +105,19 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
         logger.warning("dubhe: willing raised %s; the node stays out.", where_raised(error))
         return False
     if not isinstance(answer, int | np.bool_):
-        warn_once("dubhe: willing returned neither True nor False, which is a no.")
+        warn_once("dubhe: willing returned neither True nor False, which counts as no.")
         return False
     return bool(answer)
 
 
 def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ...] | JoinStatus:
-    """Read the label counts anew to join an epoch; a node that stays out says why, and no label."""
+    """Read the label counts to join an epoch, or return why the node stays out."""
     if (refusal := _refusal(policy, request)) is not None:
         return refusal
     if policy.simulated and not request.simulated:
         warn_once(
-            "dubhe: this node is simulated, and the server sets no simulation; so it encrypts, and "
-            "its draws do not repeat. Set simulation='plain' in Dubhe."
+            "dubhe: this node is simulated, but the server does not run a simulation; the node "
+            "encrypts, and its draws do not repeat. Set simulation='plain' in Dubhe."
         )
     if not is_willing(policy, 0):
         return JoinStatus.UNWILLING
@@ -122,8 +126,8 @@ def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ..
         return counts
     if _may_be_labels(counts):
         warn_once(
-            "dubhe: label_counts returned many small numbers, as labels of samples are; if so, let "
-            "it return count_labels(labels, num_classes)."
+            "dubhe: label_counts returned many small numbers, which look like the labels of "
+            "samples; if they are, return count_labels(labels, num_classes)."
         )
     try:
         terms_of(request, len(counts))
@@ -134,13 +138,13 @@ def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ..
 
 
 def _may_be_labels(counts: NDArray[np.int64]) -> bool:
-    """Return whether these are many small numbers; counts of many classes are mostly 0 or large."""
+    """Return whether there are many small numbers; counts of many classes are mostly 0 or large."""
     few_classes = _SAMPLES_OF_A_CLASS * (int(counts.max()) + 1) <= len(counts)
     return bool(len(counts) >= _MANY and few_classes and 2 * np.count_nonzero(counts) > len(counts))
 
 
 def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
-    """Return why the node stays out, for the rule or its owner's limits; None if it does not."""
+    """Return why the rule or the owner's limits keep the node out; None if they do not."""
     try:
         rule_of(request)
     except RefusedError as error:
@@ -148,23 +152,22 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
         return JoinStatus.RULE_NOT_KNOWN
     if request.simulated and not policy.simulated:
         logger.warning(
-            "dubhe: the server says that this is a simulation; without simulated=True the node "
-            "stays out."
+            "dubhe: the server runs a simulation; without simulated=True the node stays out."
         )
         return JoinStatus.NOT_SIMULATED
     hides_clients = request.vault == "committee" and rule_of(request).hides_clients
     may_see_all = policy.pinned is None or policy.simulated or policy.exact_sums
     if not (hides_clients or may_see_all):
         logger.warning(
-            "dubhe: the server asks for sums that one node can open, that are exact, or by which "
-            "it can choose whom to look at; with pinned keys the node takes part in them with "
-            "exact_sums=True only, and stays out."
+            "dubhe: the server asks for sums that a single node can open, that have no noise, or "
+            "that can single out a client; a node with pinned keys takes part in them only with "
+            "exact_sums=True, so this node stays out."
         )
         return JoinStatus.REFUSES_PARAMETERS
     key_fits = policy.min_key_bits <= request.key_bits <= policy.max_key_bits
     if not policy.simulated and request.max_clients > policy.max_clients:
         logger.warning(
-            "dubhe: max_registered=%s of the server is above max_clients=%s of this node's owner; "
+            "dubhe: the server's max_registered=%s is above max_clients=%s of this node's owner; "
             "the node stays out.",
             *(request.max_clients, policy.max_clients),
         )
@@ -172,8 +175,8 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
     if key_fits and request.min_cohort >= policy.min_cohort:
         return None
     logger.warning(
-        "dubhe: key_bits=%s and min_cohort=%s of the server are not within the limits of this "
-        "node's owner, %s to %s and at least %s; the node stays out.",
+        "dubhe: the server's key_bits=%s and min_cohort=%s are outside the limits of this node's "
+        "owner, %s to %s and at least %s; the node stays out.",
         *(request.key_bits, request.min_cohort),
         *(policy.min_key_bits, policy.max_key_bits, policy.min_cohort),
     )
@@ -181,7 +184,10 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
 
 
 def where_raised(error: Exception) -> str:
-    """Return an error's kind and the owner's line that raised it; its text may hold labels."""
+    """Return the error's type and the owner's line that raised it, but not its text.
+
+    The text may contain labels.
+    """
     frames = list(walk_tb(error.__traceback__))
     others = [at for at in frames if not str(at[0].f_globals.get("__name__")).startswith(_OURS)]
     owners = [at for at in others if not at[0].f_code.co_filename.startswith(_INSTALLED)]
@@ -198,15 +204,15 @@ def _read(policy: NodePolicy, num_classes: int | None) -> NDArray[Any] | JoinSta
     status = _check(counts, num_classes)
     if status is JoinStatus.INVALID_LABEL_COUNTS:
         logger.warning(
-            "dubhe: label_counts returned %s of shape %s, and has to return a list of ints from 0 "
-            "up, below 2^42 in all, one for each class, of at least two; the node stays out.",
+            "dubhe: label_counts returned %s of shape %s, but must return one int from 0 up for "
+            "each of two or more classes, with a total below 2^42; the node stays out.",
             counts.dtype,
             counts.shape,
         )
     if status is JoinStatus.WRONG_NUMBER_OF_CLASSES:
         logger.warning(
-            "dubhe: label_counts returned %s numbers for %s classes, and has to return the number "
-            "of samples of each; the node stays out.",
+            "dubhe: label_counts returned %s numbers for %s classes, but must return the number "
+            "of samples of each class; the node stays out.",
             len(counts),
             num_classes,
         )
@@ -222,6 +228,6 @@ def _check(counts: NDArray[Any], num_classes: int | None) -> JoinStatus:
         return JoinStatus.NO_DATA
     try:
         _ = Own(counts).distribution
-    except SettingsError:  # negative, or more samples than the fixed-point numbers hold
+    except SettingsError:  # negative counts, or too many samples for fixed-point numbers
         return JoinStatus.INVALID_LABEL_COUNTS
     return JoinStatus.JOINS

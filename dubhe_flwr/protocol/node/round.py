@@ -1,4 +1,4 @@
-"""What a node does for a round: it draws, and as agent it names the best try or groups."""
+"""A node's part in a round: it draws, and as an agent it chooses the best try or groups."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dubhe_flwr.core.randomness import private_draws, simulated_draws
 from dubhe_flwr.errors import DecryptionError, DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import (
-    IS_ANOTHER,
+    INVALID_SUM,
     price_of,
     reading_of,
     registration_of,
@@ -34,7 +34,7 @@ from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms
 def participate(
     policy: NodePolicy, joined: Membership, request: ParticipateRequest, keep: Keep
 ) -> ParticipateReply:
-    """Draw whether to take part, for each round and try."""
+    """Draw whether the node volunteers, for each round and try."""
     price = price_of(joined, joined.registered, request)
     spend_draws(joined, registration_of(joined), price)  # refused before any work
     registered, _ = read_sum(policy, joined, request, keep)
@@ -49,10 +49,10 @@ def participate(
 def determine(
     policy: NodePolicy, joined: Membership, request: DetermineRequest, keep: Keep
 ) -> DetermineReply:
-    """Decrypt the sums of each round, and name its best try or its best groups.
+    """Decrypt the sums of each round, and choose its best try or groups.
 
-    A client that registered a wrong ``p_l`` spoils the sums that it is in. They are passed over;
-    the request is refused only if a round has no others.
+    A client that registered an invalid ``p_l`` spoils the sums that it is in. The agent skips
+    these, and refuses the request only if a round has no valid sum left.
     """
     del policy
     if not joined.announced.has_agent:
@@ -61,7 +61,7 @@ def determine(
     num_clients = request.num_clients
     size = joined.terms.vault.vector_bytes(DISTRIBUTION)
     if len(request.sums) != size * len(num_clients):
-        raise RefusedError("The sums are not as many as announced.")
+        raise RefusedError("The number of sums is not the announced one.")
     rounds = [slice(*ends) for ends in pairwise(accumulate(request.num_sums, initial=0))]
     _check_sizes(joined, registered, [num_clients[each] for each in rounds])
     registered = spend_sums(registered, len(num_clients))
@@ -75,7 +75,7 @@ def determine(
     try:
         chosen = [_best_of_round(joined, found[each], num_clients[each]) for each in rounds]
     except DubheError:
-        raise RefusedError(IS_ANOTHER) from None
+        raise RefusedError(INVALID_SUM) from None
     return DetermineReply(tuple(chain.from_iterable(chosen)))
 
 
@@ -93,10 +93,10 @@ def _draws(
 def _check_sizes(
     joined: Membership, registered: Registration, rounds: Sequence[Sequence[int]]
 ) -> None:
-    """Refuse sums of other sizes than tries or groups have, or over all but a few clients.
+    """Refuse sums over the wrong number of clients, or over all but a few clients.
 
-    Nobody is in two groups of a round, so its groups are counted together. A server may announce
-    any K: no array of that length is made, here or later, without as many sums.
+    No client is in two groups of a round, so its groups count together. A server may announce any
+    K, so neither this check nor later code allocates K elements unless it received K sums.
     """
     announced = joined.announced
     wanted = set(announced.selection_sizes)
@@ -108,13 +108,13 @@ def _check_sizes(
             or not wanted.issuperset(sizes)
             or announced.determination.num_covered(sizes) > most
         ):
-            raise RefusedError("The sums are not of as many clients as tries or groups have.")
+            raise RefusedError("The sums cover the wrong number of clients for tries or groups.")
 
 
 def _decrypted(
     terms: Terms, keys: bytes, total: bytes, num_clients: int
 ) -> NDArray[np.int64] | None:
-    """Return the slots of a sum; None if it does not cover the clients it is said to cover."""
+    """Return the slots of a sum; None if it cannot be a sum over `num_clients` clients."""
     try:
         found = terms.vault.read(keys, Label(DISTRIBUTION), total, num_clients)
     except DecryptionError:
@@ -125,11 +125,11 @@ def _decrypted(
 def _best_of_round(
     joined: Membership, found: Sequence[NDArray[np.int64] | None], num_clients: Sequence[int]
 ) -> list[int]:
-    """Return the best try or groups among those that add up."""
+    """Return the best try or groups among the valid ones."""
     announced, rule = joined.announced, joined.terms.rule
     usable = {index: each for index, each in enumerate(found) if each is not None}
     if not usable:
-        raise RefusedError(IS_ANOTHER)
+        raise RefusedError(INVALID_SUM)
     indices = list(usable)
     best = announced.determination.choose(
         np.array(list(usable.values())),

@@ -1,4 +1,8 @@
-"""A node's session: from one request to its reply."""
+"""The node's state machine: `ClientSession` takes one request and returns its reply.
+
+It opens the request, checks that it is current and within the owner's limits, and passes it to the
+function for its stage. Whatever goes wrong becomes a typed error that reveals no label.
+"""
 
 from collections.abc import Callable, Mapping
 from traceback import walk_tb
@@ -38,22 +42,22 @@ _ANSWERS: Final[dict[type, Callable[[NodePolicy, Membership, Any, Keep], Message
     ParticipateRequest: participate,
     DetermineRequest: determine,
 }
-"""What answers each request in an epoch that the node has joined."""
+"""The function that answers each request in an epoch that the node has joined."""
 
 
 class ClientSession:
-    """Answers the requests of one server, with a memory that lives at the node between them.
+    """Answers the requests of one server; the node keeps its memory between them.
 
     Parameters
     ----------
     policy : NodePolicy
         What the owner of the node decides.
     memory : Memory (default: an empty one)
-        What the last request left behind; as an attribute what to keep for the next one. A refusal
-        changes nothing but what it costs: what was decrypted is charged whether or not it is
-        answered.
+        The memory after the last request. The attribute `memory` is what to keep for the next one.
+        A refusal changes nothing but the budgets: what the node decrypted is charged whether or
+        not it answers.
     today : int (default: 0)
-        Days since 1970, for what the owner allows in a run within a day.
+        Days since 1970, for the owner's daily limits.
     """
 
     def __init__(self, policy: NodePolicy, memory: Memory = _EMPTY, today: int = 0) -> None:
@@ -62,9 +66,9 @@ class ClientSession:
         self._today = today
 
     def handle(self, fields: Mapping[str, object]) -> Fields:
-        """Answer one request, by a reply whose size depends on the terms of the epoch only.
+        """Answer one request with a reply whose size depends only on the terms of the epoch.
 
-        It is a `ProtocolError` if the request is malformed, stale or refused.
+        Raises `ProtocolError` if the request is malformed, stale or refused.
         """
         header, request = open_request(fields)
         if isinstance(request, HelloRequest):
@@ -77,9 +81,9 @@ class ClientSession:
             raise
         except DubheError as error:
             *_, (frame, _) = walk_tb(error.__traceback__)
-            if frame.f_globals["__name__"] == "dubhe_flwr.he.layout":  # no number is in its words
+            if frame.f_globals["__name__"] == "dubhe_flwr.he.layout":  # its messages hold no number
                 logger.warning("dubhe: the node cannot answer %s: %s", header.stage, error)
-            # Says by its type alone what failed: details would make the node an oracle.
+            # The server learns only the error's type: details would make the node an oracle.
             raise RefusedError(f"{header.stage} failed: {type(error).__name__}.") from None
         except Exception as error:  # noqa: BLE001 - a rule may raise anything, with labels in it
             where = where_raised(error)
@@ -88,7 +92,7 @@ class ClientSession:
 
     def _join(self, header: Envelope, request: JoinRequest) -> Message:
         if self.memory.remembers(header.epoch):
-            raise StaleMessageError("This node was asked to join that epoch before.")
+            raise StaleMessageError("This node was already asked to join this epoch.")
         allowance = spend_day(self.policy, self.memory.allowance, self._today, num_epochs=1)
         reply, self.memory = join(self.policy, self.memory, allowance, header, request)
         return reply
@@ -98,10 +102,10 @@ class ClientSession:
         if memory.epoch != header.epoch:
             raise StaleMessageError("The request belongs to an epoch that this node is not in.")
         if header.sequence <= memory.sequence:
-            raise StaleMessageError("The request was answered before.")
+            raise StaleMessageError("The request was already answered.")
         joined = memory.joined
         if joined is None:
-            raise RefusedError("This node did not join that epoch.")
+            raise RefusedError("This node did not join this epoch.")
         price = 0
         if isinstance(request, ParticipateRequest):
             price = price_of(joined, joined.registered, request)

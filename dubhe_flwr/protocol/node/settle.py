@@ -1,4 +1,4 @@
-"""A node settles the rule: it reads sums over all nodes, each one once, and answers them."""
+"""A node's part in settling the rule: it reads each sum once, and contributes to the next one."""
 
 import secrets
 from dataclasses import replace
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import DubheError, RefusedError
-from dubhe_flwr.protocol.node.guards import IS_ANOTHER, read_before, registration_of
+from dubhe_flwr.protocol.node.guards import INVALID_SUM, read_before, registration_of
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
@@ -22,10 +22,10 @@ from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 def settle(
     policy: NodePolicy, joined: Membership, request: SettleRequest, keep: Keep
 ) -> SettleReply:
-    """Go on with the rule: add to the next sum, or say that it is settled."""
+    """Go on with the rule: contribute to the next sum, or report that the rule is settled."""
     registered, outcome = read_sum(policy, joined, request, keep)
     if outcome is None:
-        raise RefusedError("This node answered that exchange before.")
+        raise RefusedError("This node already answered this exchange.")
     if isinstance(outcome, Settled):
         return SettleReply(finding=outcome.finding)
     joined = replace(joined, registered=registered, account=joined.account.entered())
@@ -40,7 +40,7 @@ def own_of(
     registered: Registration,
     exchange: int,
 ) -> Own:
-    """Return what the rule is told of the node itself in an exchange; registering is exchange 0."""
+    """Return what the rule gets to know about the node; the registration is exchange 0."""
     seed = joined.announced.simulation_seed
     if policy.simulated and seed is not None:
         rng = generator(seed, "rounding", policy.alias, joined.sequence, exchange)
@@ -54,10 +54,9 @@ def own_of(
 def read_sum(
     policy: NodePolicy, joined: Membership, request: SettleRequest, keep: Keep
 ) -> tuple[Registration, Settled | Unsettled | None]:
-    """Read a sum over all nodes, and return what the rule makes of it; None if it was read before.
+    """Read a sum over all nodes, and return the rule's outcome; None if it was read before.
 
-    A sum that is not what it is said to be counts as read all the same, and in this epoch the node
-    then draws no more.
+    An invalid sum counts as read, too; the node then draws no more in this epoch.
     """
     registered = registration_of(joined)
     if registered.has_refused:
@@ -81,7 +80,7 @@ def read_sum(
         if not isinstance(error, DubheError):
             where = where_raised(error)
             logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, where)
-        raise RefusedError(IS_ANOTHER) from None
+        raise RefusedError(INVALID_SUM) from None
     registered, account = replace(registered, reading=reading), joined.account
     if isinstance(outcome, Settled) and outcome.left:
         account = replace(account, left=outcome.left)
@@ -96,7 +95,7 @@ def _outcome(
     request: SettleRequest,
     num_registered: int,
 ) -> Settled | Unsettled:
-    """Return what the rule makes of a sum."""
+    """Decrypt a sum and return the rule's outcome."""
     terms, announced, reading = joined.terms, joined.announced, registered.reading
     num_volunteers = announced.num_volunteers(num_registered)
     num_sums = terms.rule.num_sums(terms.frame, num_registered)
@@ -121,14 +120,14 @@ def _outcome(
         sums,
     )
     if not 0.0 <= outcome.probability <= 1.0:
-        logger.warning("dubhe: the probability of the rule %r is not 0 to 1.", announced.rule)
-        raise RefusedError(IS_ANOTHER)
+        logger.warning("dubhe: the rule %r returned a probability outside 0 to 1.", announced.rule)
+        raise RefusedError(INVALID_SUM)
     is_last = request.exchange + 1 >= num_sums
     return Settled(outcome.probability) if is_last and isinstance(outcome, Unsettled) else outcome
 
 
 def noise_of_members(joined: Membership, population: Population, exchange: int) -> Any:
-    """Return what the members of a committee would add to a sum in a simulation in the clear."""
+    """Return the noise that a committee would add to a sum, for a simulation in the clear."""
     deviations = joined.terms.rule.deviations(population, exchange)
     if deviations is None:
         return 0
@@ -139,7 +138,7 @@ def noise_of_members(joined: Membership, population: Population, exchange: int) 
 def simulated_noise(
     joined: Membership, deviations: NDArray[np.float64], exchange: int, place: int
 ) -> NDArray[np.int64]:
-    """Return the noise of one member of the committee in a simulation."""
+    """Return one committee member's noise in a simulation."""
     seed, path = joined.announced.simulation_seed or 0, (joined.sequence, exchange, place)
     return gaussian(deviations, generator(seed, "member", *path).random((2, deviations.size)))
 
@@ -148,12 +147,12 @@ def simulated_noise(
 def decrypted_sum(
     vault: Vault, keys: bytes, label: Label, total: bytes, num_clients: int
 ) -> NDArray[np.int64]:
-    """Read a sum, once for all nodes of a simulation; a real node is alone in its process."""
+    """Read a sum; the cache shares it between the nodes of a simulation, in one process."""
     return vault.read(keys, label, total, num_clients)
 
 
 def _check_number(joined: Membership, registered: Registration, request: SettleRequest) -> None:
-    """Refuse a sum over too few clients or more than before, and one too many."""
+    """Refuse a sum over too few or too many clients, and any sum after the rule is settled."""
     num_clients, announced = request.num_clients, joined.announced
     reading = registered.reading
     most = announced.max_clients if reading is None else reading.num_registered
@@ -163,6 +162,6 @@ def _check_number(joined: Membership, registered: Registration, request: SettleR
     if reading is None:
         return
     most_sums = joined.terms.rule.num_sums(joined.terms.frame, reading.num_registered)
-    # A node has one probability in an epoch: what it settled on or drew by does not change.
+    # A node has one probability in an epoch: it is fixed once the node has settled or drawn.
     if reading.memory is None or registered.num_draws or request.exchange >= most_sums:
-        raise RefusedError("The rule is settled with fewer sums.")
+        raise RefusedError("The rule needs no further sum.")

@@ -1,4 +1,4 @@
-"""Participation rules; those that are imported here are known to both sides."""
+"""Participation rules. Importing them here registers them on both sides."""
 
 from dubhe_flwr.protocol.rules import paper, prices
 

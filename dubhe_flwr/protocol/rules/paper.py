@@ -1,9 +1,9 @@
 """The paper's rule: Algorithm 1, the overall registry, eq. 6 and the search for thresholds.
 
 A node registers a one in the slot of its category ``u``. From the overall registry ``R_A`` it
-computes ``P = min(1, K / (R_A(u) ||R_A||_0))`` (eq. 6). Where the thresholds are searched for, it
-registers under every candidate at once, adds ``P_k p_l`` and ``P_k`` of each candidate to one
-more sum, and takes the candidate whose expected data is closest to uniform.
+computes ``P = min(1, K / (R_A(u) ||R_A||_0))`` (eq. 6). In a search for thresholds, it registers
+under every candidate at once, contributes ``P_k p_l`` and ``P_k`` for each candidate to a second
+sum, and takes the candidate whose expected data is closest to uniform.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ from dubhe_flwr.protocol.rules.rule import (
 @register_rule
 @dataclass(frozen=True)
 class Paper(Rule):
-    """Every category of clients sends as many volunteers as any other (eq. 6).
+    """Every category of clients sends the same number of volunteers on average (eq. 6).
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Paper(Rule):
         ``G``: possible numbers of dominating classes; the largest is the number of classes.
     thresholds : mapping of int to float, or "search" (default: the paper's, if it gives any)
         ``sigma_i``: least share of the ``i``-th largest class for ``i`` classes to dominate.
-        "search" finds the best of a grid from the expected data of all candidates.
+        "search" tries a grid of candidates, and takes the one whose expected data is best.
 
     Raises
     ------
@@ -74,7 +74,7 @@ class Paper(Rule):
                 f"thresholds={self.thresholds!r} must be 'search', or a share for each size of "
                 "the reference set."
             )
-        # A server may announce anything: no node counts subsets or candidates beyond these limits.
+        # A server may announce anything, so a node must not enumerate beyond these limits.
         if self.num_classes > MAX_REGISTRY_LENGTH:
             raise SettingsError(
                 f"reference_set is for {self.num_classes} classes; at most {MAX_REGISTRY_LENGTH} "
@@ -89,7 +89,7 @@ class Paper(Rule):
 
     @cached_property
     def candidates(self) -> tuple[dict[int, float], ...]:
-        """The thresholds that hold, or among which to search."""
+        """The thresholds that are used, or those to search among."""
         given = default_thresholds(self.codebook) if self.thresholds is None else self.thresholds
         if isinstance(given, str) or (not given and len(self.codebook.reference_set) > 1):
             return tuple(
@@ -103,7 +103,7 @@ class Paper(Rule):
         return self.codebook.num_classes
 
     def registration_slots(self, frame: Frame) -> Slots:
-        """Return the slots of a registry for each candidate."""
+        """Return slots for one registry per candidate."""
         if frame.num_classes != self.num_classes:
             raise SettingsError(
                 f"reference_set={self.codebook.reference_set} is for {self.num_classes} classes, "
@@ -113,17 +113,17 @@ class Paper(Rule):
         return Slots(len(self.candidates) * self.codebook.length, 1)
 
     def settlement_slots(self, frame: Frame) -> Slots | None:
-        """Return the slots of the expected data of each candidate, where there are several."""
+        """Return slots for each candidate's expected data; None unless there is a search."""
         number = len(self.candidates)
         return Slots(number * (frame.num_classes + 1), FIXED_POINT_SCALE) if number > 1 else None
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
-        """Return 1, or 2 for a search: the registries, and then what is expected."""
+        """Return 1, or 2 for a search: the registries, then the expected data."""
         del frame, num_clients
         return 2 if len(self.candidates) > 1 else 1
 
     def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:
-        """Return ``R`` for each candidate: a one in the slot of the node's category, else zeros."""
+        """Return the node's registry for each candidate: a one in the slot of its category."""
         del population
         registries = np.zeros((len(self.candidates), self.codebook.length), dtype=np.int64)
         registries[np.arange(len(registries)), self._slots(own.label_counts)] = 1
@@ -136,11 +136,11 @@ class Paper(Rule):
         memory: tuple[float, ...] | None,
         sums: NDArray[np.int64],
     ) -> Settled | Unsettled:
-        """Compute the probability from the overall registry, after a search if there is one."""
+        """Compute the probability from the overall registry, and in a search pick a candidate."""
         slots, num_clients = self._slots(own.label_counts), population.num_clients
         table = sums.reshape(len(slots), -1)
         if memory is not None:
-            # Rounding shifts each share and each probability by at most half a unit.
+            # Each client's shares and probability are off by at most half a unit from rounding.
             off = np.abs(table[:, :-1].sum(axis=1) - table[:, -1])
             if (table[:, -1] <= 0).any() or (off > table.shape[1] * num_clients).any():
                 raise RefusedError("The expectations do not add up.")
@@ -153,7 +153,7 @@ class Paper(Rule):
             float(participation_probability(row, volunteers)[slot])
             for row, slot in zip(table, slots, strict=True)
         ]
-        # A refusal would tell whose category is missing: such a node draws like any other.
+        # Refusing would reveal that the node's category is missing, so it draws like any other.
         uniform = min(1.0, volunteers / num_clients)
         probabilities = tuple(probability or uniform for probability in found)
         if len(slots) == 1:
@@ -162,7 +162,7 @@ class Paper(Rule):
         return Unsettled(probabilities[self._usual], told.ravel(), probabilities)
 
     def announced(self) -> dict[str, Any]:
-        """Return reference set and thresholds; those of a search follow from the former."""
+        """Return the reference set and the thresholds; a search is announced by its name."""
         searched = len(self.candidates) > 1
         sigma = "search" if searched else {str(i): s for i, s in self.candidates[0].items()}
         return {"reference_set": list(self.codebook.reference_set), "thresholds": sigma}
@@ -176,7 +176,7 @@ class Paper(Rule):
         return cls(thresholds=sigma, **settings)
 
     def describe(self, finding: Sequence[float] = ()) -> str:
-        """Return reference set and thresholds, those that were found if there was a search."""
+        """Return the reference set and the thresholds, including those a search found."""
         sizes = self.codebook.reference_set
         if len(self.candidates) > 1 and not finding:
             return f"paper: reference set (G) {sizes}, thresholds searched for"
@@ -186,7 +186,7 @@ class Paper(Rule):
 
     @property
     def _usual(self) -> int:
-        """The candidate that holds where a search fails: the paper's, or the one in the middle."""
+        """The candidate used until the search ends: the paper's, or the middle of the grid."""
         paper = default_thresholds(self.codebook)
         return self.candidates.index(paper) if paper else len(self.candidates) // 2
 

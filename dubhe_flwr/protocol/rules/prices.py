@@ -1,7 +1,8 @@
-"""Prices: a node volunteers as the federation needs its own labels, not as its category does.
+"""Prices: a node volunteers more often the more the federation needs its labels.
 
-Every node registers what it adds to the opening, and then to the sums of some exchanges; all fit
-the same class prices to the same noisy sums. `dubhe_flwr.core.prices` has the mathematics.
+Nodes register what they contribute to the opening, then contribute to the sums of a few exchanges;
+all fit the same class prices to the same noisy sums. This module fits prices into the protocol;
+`dubhe_flwr.core.prices` has the mathematics.
 """
 
 from collections.abc import Sequence
@@ -43,21 +44,21 @@ _MOST_EXCHANGES: Final = 8
 @register_rule
 @dataclass(frozen=True)
 class Prices(Rule):
-    """Clients that hold what is scarce volunteer more often, at prices fitted to all of them.
+    """Clients with scarce labels volunteer more often, at prices fitted to the whole federation.
 
-    With an expected pool of fewer than 12 volunteers there are no prices: all nodes are equally
-    likely to volunteer.
+    If fewer than 12 clients volunteer on average, there are no prices: all nodes are equally likely
+    to volunteer.
 
     Parameters
     ----------
     coverage : float (default: 0.3)
-        Price of calling the same clients again and again, relative to how much the clients'
+        Cost of calling the same clients again and again, relative to how much the clients'
         labels differ.
     local_skew : float (default: 0)
-        Price of the skew of the chosen clients themselves. A small network under SGD hardly minds
-        it; with Adam or ResNet18, 1 is a good value, together with ``coverage=0.1``.
+        Cost of the chosen clients' own skew. It matters little for a small network with SGD; with
+        Adam or ResNet18, 1 is a good value, together with ``coverage=0.1``.
     target : sequence of float or "own", optional (default: all classes equally often)
-        Wanted share of each class in the data of a round; "own" for the federation's own mix.
+        Wanted share of each class in a round's data, or "own" for the federation's own mix.
     noise : float, optional (default: a twelfth of the pool, from 1 to 4)
         Standard deviation of the noise on the expected number of volunteers, in clients. 0 turns
         it off, for simulations.
@@ -97,40 +98,43 @@ class Prices(Rule):
                 )
 
     def determination(self, num_participants: int) -> Determination:
-        """Return a single try of K volunteers, or of as many times K as noise allows prices."""
+        """Return a single try, with a pool that is large enough for prices despite the noise."""
         least = LEAST_VOLUNTEERS if self.noise != 0.0 else 1
         return Tries(1, ceil(least / max(1, num_participants)))
 
     @property
     def hides_clients(self) -> bool:
-        """With the usual noise, and no mix that singles out whom the server looks for."""
+        """True with the default noise, and without a target that could single out clients."""
         return self.noise is None and self._wanted in {None, "own"}
 
     @property
     def num_classes(self) -> int | None:
-        """``C``, where a target is given."""
+        """``C``, if the target fixes it."""
         return None if self._wanted in {None, "own"} else len(self._wanted)
 
     def registration_slots(self, frame: Frame) -> Slots:
-        """Return the slots of the opening."""
+        """Return the slots of a contribution to the opening."""
         return self._slots(frame, opening=True)
 
     def settlement_slots(self, frame: Frame) -> Slots:
-        """Return the slots of an exchange."""
+        """Return the slots of a contribution to an exchange."""
         return self._slots(frame, opening=False)
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
-        """Return how many sums a node reads at most: the opening and eight exchanges."""
+        """Return the most sums that a node reads: the opening and eight exchanges."""
         del frame, num_clients
         return 1 + _MOST_EXCHANGES
 
     def most_entries(self, num_volunteers: int) -> int | None:
-        """Return ``4 sigma^2``: an attacker who knows all clients but one then learns little."""
+        """Return ``4 sigma^2``, so that even an attacker who knows all other clients learns little.
+
+        None without noise.
+        """
         sigma = self._sigma(num_volunteers)
         return int(4.0 * sigma**2) if sigma else None
 
     def privacy(self, num_classes: int, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
-        """Return epsilon of an epoch and of the budget; None without noise, or without labels."""
+        """Return epsilon for the epoch and the budget; None without noise, or without prices."""
         most = self.most_entries(num_volunteers)
         if most is None or self._drowns(num_volunteers):
             return None
@@ -140,7 +144,7 @@ class Prices(Rule):
         return noise_scale(num_volunteers) if self.noise is None else float(self.noise)
 
     def deviations(self, population: Population, exchange: int) -> NDArray[np.float64] | None:
-        """Return the deviation of the noise on each sum, in steps of a client."""
+        """Return the noise's standard deviation for each slot of a sum; None without noise."""
         if self.noise == 0.0:
             return None
         numbers, volunteers = self._numbers(population.frame), float(population.num_volunteers)
@@ -148,7 +152,7 @@ class Prices(Rule):
         return UNIT * numbers.deviations(population.num_clients, volunteers, opening=opening)
 
     def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:
-        """Return a node's numbers at the opening, with its share of the noise."""
+        """Return the node's contribution to the opening, with its share of the noise."""
         state = PriceState.first(self._numbers(population.frame))
         return self._told(own, population, state)
 
@@ -159,7 +163,7 @@ class Prices(Rule):
         memory: tuple[float, ...] | None,
         sums: NDArray[np.int64],
     ) -> Settled | Unsettled:
-        """Take up the sums of an exchange; go on until the prices are settled."""
+        """Update the prices from a sum; contribute to another one unless they are settled."""
         num_clients, volunteers = population.num_clients, population.num_volunteers
         if volunteers >= num_clients or self._drowns(volunteers):
             return Settled(min(1.0, volunteers / num_clients))
@@ -169,7 +173,7 @@ class Prices(Rule):
             design, numbers, state, sums.tobytes(), num_clients, population.noise_in_sum
         )
         most, most_entries = 1 + _MOST_EXCHANGES, self.most_entries(volunteers)
-        if most_entries is not None:  # what comes later has no labels in it
+        if most_entries is not None:  # later sums would contain noise alone
             most = min(most, most_entries)
         if not (state.settled or state.num_sums >= most):
             return self._unsettled(own, population, state)
@@ -177,16 +181,17 @@ class Prices(Rule):
         return Settled(probability, left=() if own.frozen else state.as_floats())
 
     def remark(self, num_volunteers: int) -> str | None:
-        """Return why all nodes are equally likely to volunteer, where the pool is too small."""
+        """Return a note if the pool is too small for prices."""
         if not self._drowns(num_volunteers):
             return None
         return (
-            f"A pool of {num_volunteers} volunteers is too small for prices, whose noise would "
-            f"drown the sums below {LEAST_VOLUNTEERS}; all nodes are equally likely to volunteer."
+            f"A pool of {num_volunteers} volunteers is too small for prices: below "
+            f"{LEAST_VOLUNTEERS}, noise would drown the sums. All nodes are equally likely to "
+            "volunteer."
         )
 
     def _drowns(self, num_volunteers: int) -> bool:
-        """Return whether noise would leave nothing of the sums."""
+        """Return whether noise would drown the sums."""
         return self.noise != 0.0 and num_volunteers < LEAST_VOLUNTEERS
 
     def _unsettled(self, own: Own, population: Population, state: PriceState) -> Unsettled:
@@ -194,7 +199,10 @@ class Prices(Rule):
         return Unsettled(probability, self._told(own, population, state), state.as_floats())
 
     def _told(self, own: Own, population: Population, state: PriceState) -> NDArray[np.int64]:
-        """Return a node's numbers with its noise; of spent label counts the noise alone."""
+        """Return the node's contribution with its noise; the noise alone once its account is spent.
+
+        The account counts the sums that the node's label counts have entered.
+        """
         numbers, design = self._numbers(population.frame), self._design_for(population)
         num_clients = population.num_clients
         opening = not state.num_sums
@@ -205,9 +213,9 @@ class Prices(Rule):
         return design.contribution(numbers, state, self._position(own, population), noise)
 
     def _probability(self, own: Own, population: Population, state: PriceState) -> float:
-        """Return the node's probability, at the prices that it keeps once its counts are spent.
+        """Return the node's probability, at the prices it has kept if its account is spent.
 
-        If they are spent before it first settled, it keeps those on which it settles next.
+        If the account was spent before the node first settled, it uses the current prices.
         """
         numbers, design = self._numbers(population.frame), self._design_for(population)
         if own.frozen:
@@ -217,7 +225,7 @@ class Prices(Rule):
         return design.probability(state, position, num_clients, dither)
 
     def _position(self, own: Own, population: Population) -> Position:
-        """Return where the node stands; one that outweighs the noise counts as heavy as that."""
+        """Return the node's position, with its weight capped at sigma, which noise can hide."""
         weight = own.weight
         if self.noise != 0.0:
             sigma = self._numbers(population.frame).sigma(population.num_volunteers)
@@ -241,7 +249,7 @@ class Prices(Rule):
 
     @property
     def _wanted(self) -> tuple[float, ...] | Literal["own"] | None:
-        """The target in Python's own types."""
+        """The target as a tuple of Python floats, "own", or None."""
         if self.target is None or isinstance(self.target, str):
             return self.target
         return tuple(map(float, self.target))
@@ -265,11 +273,11 @@ def _state_of(numbers: PriceNumbers, values: tuple[float, ...]) -> PriceState:
     try:
         return PriceState.from_floats(numbers, values)
     except SettingsError:
-        raise RefusedError("The sums are not those of prices.") from None
+        raise RefusedError("The saved state does not belong to these prices.") from None
 
 
 @lru_cache(maxsize=8)
-def advanced(  # noqa: PLR0917 - a cache knows arguments by their place
+def advanced(  # noqa: PLR0917 - the cache's keys are positional
     design: PriceDesign,
     numbers: PriceNumbers,
     state: PriceState,
@@ -277,7 +285,7 @@ def advanced(  # noqa: PLR0917 - a cache knows arguments by their place
     num_clients: int,
     noise_shares: float,
 ) -> PriceState:
-    """Take up sums; computed once for all nodes of a simulation, since all compute the same."""
+    """Return the state after a sum; the cache shares it between the nodes of a simulation."""
     vector = np.frombuffer(sums, dtype=np.int64)
     return design.advance(numbers, state, vector, num_clients, noise_shares)
 

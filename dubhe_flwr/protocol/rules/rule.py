@@ -1,9 +1,9 @@
-"""What a participation rule is: how likely a node volunteers, and what it needs to know for that.
+"""The interface of participation rules, which set the probability that a node volunteers.
 
-A rule is one class in one module, known by its name on the wire. A node adds a vector of whole
-numbers to its registration; the encrypted sum over all nodes comes back to each of them. From it
-a node computes its probability, or adds another vector to the next sum, until the rule is settled.
-Every node computes the same from the same sums, so that nobody's word is taken.
+A rule is one class in one module, known by its name on the wire. Each node registers a vector of
+integers, and every node gets the sum over all nodes back. From the sum, a node computes its
+probability, or contributes another vector to the next sum, until the rule is settled. All nodes
+compute the same from the same sums, so no node has to trust another.
 """
 
 import json
@@ -26,7 +26,7 @@ from dubhe_flwr.protocol.determination import Determination, Tries
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What fixes the size of the vectors of an epoch.
+    """The numbers that fix the size of an epoch's vectors.
 
     Parameters
     ----------
@@ -43,22 +43,22 @@ class Frame:
     largest_weight: float = 1.0
 
 
-@dataclass(frozen=True, repr=False)  # its labels
+@dataclass(frozen=True, repr=False)  # repr would show its labels
 class Own:
-    """What a node knows of itself.
+    """What a node knows about itself.
 
     Parameters
     ----------
     label_counts : ndarray of int64, shape (C,)
-        Its samples of each class; at least one.
+        The node's number of samples of each class; at least one sample.
     weight : float (default: 1)
-        How much it counts when clients are aggregated, relative to the mean.
+        Its weight in aggregation, relative to the mean.
     rng : numpy.random.Generator
-        Its own, for what is rounded at random; no secret hangs on it.
+        Its own generator, for random rounding and noise.
     frozen : tuple of float, optional (default: none)
-        What the rule left when the node last settled on it, if the node's label counts have entered
-        as many sums as they may: the rule then adds nothing of them to a sum, and the node goes on
-        volunteering as before.
+        `Settled.left` from when the rule last settled at this node, if its label counts may enter
+        no further sum. The rule then contributes nothing that depends on them, and the node keeps
+        its probability.
     """
 
     label_counts: NDArray[np.int64]
@@ -74,21 +74,21 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """What a node is told of the federation beside the sums.
+    """What a node knows about the federation besides the sums.
 
     Parameters
     ----------
     frame : Frame
-        Of the epoch.
+        The epoch's.
     num_clients : int
-        Clients that the sum at hand covers; at the registration, the nodes that joined.
+        Number of clients that the sum covers; at the registration, the nodes that joined.
     num_participants : int
-        ``K``, clients that train in a round.
+        ``K``: number of clients that train in a round.
     num_volunteers : int
-        ``V``, clients that shall volunteer for a draw on average.
+        ``V``: expected number of volunteers for a draw.
     num_members : int (default: 0)
-        Members of a committee, each of which adds all of the noise that the rule asks for. With
-        none, each node adds a share of it.
+        Members of the committee, each of which adds the rule's noise in full. Without a committee,
+        each node adds a share of it.
     """
 
     frame: Frame
@@ -99,27 +99,27 @@ class Population:
 
     @property
     def noise_share(self) -> float:
-        """Share of the variance that a node adds itself: sums cover half of the nodes at least."""
+        """Share of the variance that a node adds: half of the nodes together add all of it."""
         return 0.0 if self.num_members else 2.0 / self.num_clients
 
     @property
     def noise_in_sum(self) -> float:
-        """Variance of the noise in a sum over all nodes, in multiples of what the rule asks for."""
+        """Variance of the noise in a sum over all nodes, as a multiple of the rule's own."""
         return float(self.num_members) or 2.0
 
 
-@dataclass(frozen=True, slots=True, repr=False)  # the probability tells of the labels
+@dataclass(frozen=True, slots=True, repr=False)  # the probability depends on the labels
 class Settled:
     """The rule is settled.
 
     Parameters
     ----------
     probability : float
-        With which the node volunteers.
+        The probability that the node volunteers.
     finding : tuple of float (default: empty)
-        What the operator may know of it; the same at every node.
+        What the rule reports to the operator; the same at every node.
     left : tuple of float (default: empty)
-        What the node keeps in case that its label counts may enter no further sum (`Own.frozen`).
+        What the node keeps for when its label counts may enter no further sum (`Own.frozen`).
     """
 
     probability: float
@@ -134,11 +134,11 @@ class Unsettled:
     Parameters
     ----------
     probability : float
-        With which the node volunteers where no further sum comes.
+        The probability that the node volunteers if no further sum arrives.
     contribution : ndarray of int64, shape (Slots.number,)
-        What the node adds to the next sum.
+        What the node contributes to the next sum.
     memory : tuple of float (default: empty)
-        What the node keeps until then.
+        What the rule keeps at the node until then.
     """
 
     probability: float
@@ -147,54 +147,54 @@ class Unsettled:
 
 
 class Rule(ABC):
-    """How likely a node volunteers.
+    """Sets the probability that a node volunteers.
 
-    A rule is a frozen dataclass whose fields are its settings; JSON has to hold them. It is made
-    known to both sides with `register_rule`.
+    A rule is a frozen dataclass whose fields are its settings, which must be JSON values.
+    `register_rule` makes it known; both sides have to import it.
     """
 
     name: ClassVar[str]
-    """How the rule is called on the wire."""
+    """The rule's name on the wire."""
 
     vault: ClassVar[str] = "paillier"
-    """How its sums are formed where no agent reads others: "paillier" or "committee"."""
+    """How its sums are formed if there is no agent: "paillier" or "committee"."""
 
     @property
     def hides_clients(self) -> bool:
-        """Whether noise hides each client in every sum, whatever the settings ask for.
+        """Whether noise hides each client in every sum, with these settings.
 
-        Nodes with pinned keys take part in other sums only where their owners allow it.
+        If not, nodes with pinned keys take part only if their owners allow it (`exact_sums`).
         """
         return False
 
     @property
     def local_skew(self) -> float:
-        """Price that determination puts on the skew of the chosen clients themselves."""
+        """Cost that determination puts on the chosen clients' own skew."""
         return 0.0
 
     @property
     def num_classes(self) -> int | None:
-        """``C``, where the settings fix it; nodes with another number of classes stay out."""
+        """``C``, if the settings fix it; nodes with another number of classes stay out."""
         return None
 
     @property
     def target(self) -> Sequence[float] | None:
-        """The distribution that is wanted of all who train together; None for the uniform one."""
+        """The wanted label distribution of a round's data; None for the uniform one."""
         return None
 
     @abstractmethod
     def registration_slots(self, frame: Frame) -> Slots:
-        """Return the shape of what a node adds to its registration.
+        """Return the shape of a node's registration.
 
         Raises
         ------
         SettingsError
-            If the settings do not fit so many classes.
+            If the settings do not fit the number of classes.
         """
 
     @abstractmethod
     def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:
-        """Return what a node adds to its registration.
+        """Return what a node registers.
 
         Returns
         -------
@@ -214,67 +214,68 @@ class Rule(ABC):
         Parameters
         ----------
         own : Own
-            What the node knows of itself.
+            What the node knows about itself.
         population : Population
-            What is known of the federation.
+            What it knows about the federation.
         memory : tuple of float or None
-            What `Unsettled` kept; None where the sum is that of the registrations.
+            What `Unsettled` kept; None for the sum of the registrations.
         sums : ndarray of int64, shape (Slots.number,)
             The sum.
 
         Raises
         ------
         RefusedError
-            If it is not such a sum; no word may tell anything of the node's own labels.
+            If nodes cannot have made this sum. The message must reveal nothing about the node's own
+            labels.
         """
 
     def settlement_slots(self, frame: Frame) -> Slots | None:
-        """Return the shape of what a node adds to each later sum; None if there is none."""
+        """Return the shape of a contribution to each later sum; None if there is none."""
         del frame
         return None
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
-        """Return how many sums a node reads at most, that of the registrations included.
+        """Return the most sums that a node reads, including the sum of the registrations.
 
-        With none it volunteers like any other.
+        With 0, all nodes are equally likely to volunteer.
         """
         del frame, num_clients
         return 1
 
     def determination(self, num_participants: int) -> Determination:
-        """Return what an agent chooses from where the operator sets nothing."""
+        """Return what an agent chooses from by default."""
         del num_participants
         return Tries()
 
     def deviations(self, population: Population, exchange: int) -> NDArray[np.float64] | None:
-        """Return the standard deviation of the noise on each sum of an exchange; None for none.
+        """Return the standard deviation of the noise on each slot of a sum; None without noise.
 
-        It is in the units of the numbers that nodes add up, shape (Slots.number,). Where there is
-        no committee, nodes add it to their `contribution`, each `Population.noise_share` of it.
+        It has the shape (Slots.number,) and the units of the contributions. Without a committee,
+        each node adds `Population.noise_share` of the variance to its `contribution`.
         """
         del population, exchange
         return None
 
     def remark(self, num_volunteers: int) -> str | None:
-        """Return what the operator should know of an epoch, or None."""
+        """Return a note for the operator about an epoch, or None."""
         del num_volunteers
         return None
 
     def most_entries(self, num_volunteers: int) -> int | None:
-        """Return how many sums the label counts of one node may enter; None for any number.
+        """Return the most sums that a node's label counts may enter; None for no limit.
 
-        The node counts them in all epochs, until its label counts change.
+        The node counts these sums across epochs, until its label counts change.
         """
         del num_volunteers
         return None
 
     def privacy(self, num_classes: int, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
-        """Return what noise bounds after some sums of an epoch; None where sums are exact."""
+        """Return the privacy bound after `num_sums` sums of an epoch; None if sums are exact."""
         del num_classes, num_volunteers, num_sums
         return None
 
     def announced(self) -> dict[str, Any]:
-        """Return the settings as JSON has them; `from_announced` reads them."""
+        """Return the settings as JSON values; `from_announced` reads them back."""
         return asdict(self)  # type: ignore[call-overload,no-any-return]  # subclasses are dataclasses
 
     @classmethod
@@ -283,12 +284,12 @@ class Rule(ABC):
         return cls(**settings)
 
     def describe(self, finding: Sequence[float] = ()) -> str:
-        """Return the rule and what was found, for a log."""
+        """Return a description of the rule and what it found, for the log."""
         del finding
         return repr(self)
 
     def to_json(self) -> str:
-        """Return the settings as they are announced."""
+        """Return the settings as they travel."""
         return json.dumps(self.announced(), sort_keys=True)
 
 
@@ -298,7 +299,7 @@ RuleT = TypeVar("RuleT", bound=type[Rule])
 
 
 def register_rule(rule: RuleT) -> RuleT:
-    """Make a rule known under its name: a decorator of the class.
+    """Register a rule under its name: a class decorator.
 
     Raises
     ------
@@ -307,15 +308,15 @@ def register_rule(rule: RuleT) -> RuleT:
     """
     known = _RULES.setdefault(rule.name, rule)
     if known.__qualname__ != rule.__qualname__ or known.__module__ != rule.__module__:
-        raise SettingsError(f"There is a rule {rule.name!r} already; choose another name.")
+        raise SettingsError(f"A rule named {rule.name!r} already exists; choose another name.")
     _RULES[rule.name] = rule
     return rule
 
 
 def announced_rule(name: str, settings: str) -> Rule:
-    """Return the rule that a server announces, with settings as `Rule.to_json` gave them.
+    """Return the rule that a server announces, with settings written by `Rule.to_json`.
 
-    It is a `RefusedError` if the rule is not known here, or its settings cannot work.
+    Raises `RefusedError` if the rule is not known here, or its settings cannot work.
 
     >>> announced_rule("nearest", "{}")
     Traceback (most recent call last):
@@ -331,6 +332,6 @@ registers it in the ClientApp, too.
         return _RULES[name].from_announced(json.loads(settings))
     except (
         *(SettingsError, TypeError, ValueError, LookupError, AttributeError),
-        *(ArithmeticError, RecursionError),  # a number, or a nesting, without end
+        *(ArithmeticError, RecursionError),  # for an endless number, or endless nesting
     ):
         raise RefusedError(f"The settings of the rule {name!r} cannot work.") from None

@@ -1,4 +1,4 @@
-"""Vaults: how the sums of an epoch are formed, and who it takes to open one."""
+"""Vaults: how nodes hide their numbers, how the server adds them up, and who can open a sum."""
 
 from collections.abc import Mapping
 from typing import Final

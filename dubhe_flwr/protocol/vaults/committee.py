@@ -1,17 +1,18 @@
 """The vault of the committee: only its three members together open a sum, and only with noise.
 
-Theory of operation. Every node agrees on a secret with each member (X25519). It sends its numbers
-plus a pad of each member, modulo a prime, so what arrives at the server looks random. The server
-adds up what came and shows the total to the members. Each of them answers a single time for each
-exchange: with the sum of its pads of the nodes in the sum, less noise of its own, sealed to a key
-of the whole group. Who holds that key takes all three answers from the total and is left with the
-sum and the noise of three. A server with any nodes and two members lacks the pads of the third.
+Theory of operation. Every node agrees on a secret with each member (X25519), from which both derive
+pads. It sends its numbers plus its pads from all three members, modulo a prime, so the server
+receives numbers that look random. The server adds up the vectors and shows the total to the
+members. For each exchange, a member answers once: with the sum of its pads for the nodes in the
+sum, less noise of its own, sealed to a key that all nodes share (the group key). A node subtracts
+all three answers from the total, and is left with the sum plus the noise of all three members. A
+server that colludes with any nodes and two members still lacks the third member's pads.
 
-A further number, the *tag*, goes with each vector: its product with factors that follow from the
-group key. A server that changes a total does not know them, and the tag gives it away.
+Each vector carries one more number, its *tag*: the inner product with factors derived from the
+group key. A server that changes a total does not know the factors, so the tag exposes the change.
 
-Who is a member follows from the order of the trusted keys: three of the first six. Without such
-keys the server draws them, and then has to be trusted to follow the protocol.
+The members are three of the first six trusted keys, in their order. Without trusted keys the server
+draws them, and has to be trusted to follow the protocol.
 """
 
 import hashlib
@@ -64,7 +65,7 @@ from dubhe_flwr.protocol.wire.statements import (
 )
 
 CANDIDATES: Final = 2 * COMMITTEE
-"""Nodes at the top of the trusted keys among which the members are."""
+"""The members of a committee are among this many trusted keys at the top of the list."""
 
 SEALED_GROUP_KEY_BYTES: Final = ENCAPSULATED_KEY_BYTES + pads.KEY_BYTES + TAG_BYTES
 _DIGEST_BYTES: Final = 32
@@ -74,24 +75,24 @@ _NO_SIGNERS: Final = bytes(COMMITTEE * SIGNER_BYTES)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Member(Hidden):
-    """What a member of the committee keeps in an epoch."""
+    """The state of a committee member in an epoch."""
 
-    place: int  # among the members
-    roster: bytes  # digest of the keys of all who joined
-    pad_keys: bytes  # of all who joined, end to end
+    place: int  # position among the members, from 0
+    roster: bytes  # digest of the keys of all nodes that joined
+    pad_keys: bytes  # one for each node that joined, concatenated
     noise_key: bytes
-    covered: bytes = b""  # a bit for each node in the last sum that it opened
-    opened: bytes = b""  # digests of these sums and of who is in them, end to end
-    num_registered: int = 0  # nodes in the first of them
+    covered: bytes = b""  # a bit for each node that joined, set if it is in the last opened sum
+    opened: bytes = b""  # digest of each opened total and the nodes in it, concatenated
+    num_registered: int = 0  # number of nodes in the first opened sum
 
     @property
     def num_joined(self) -> int:
-        """How many nodes joined."""
+        """Number of nodes that joined."""
         return len(self.pad_keys) // pads.KEY_BYTES
 
     @property
     def num_opened(self) -> int:
-        """How many sums the member has opened."""
+        """Number of sums that the member has opened."""
         return len(self.opened) // _DIGEST_BYTES
 
 
@@ -101,8 +102,8 @@ class _Keys(Hidden):
 
     epoch: bytes
     group: bytes
-    signers: bytes  # public halves of the members' pinned keys; zeros without such keys
-    pad_keys: bytes  # one with each member
+    signers: bytes  # the members' public signing keys; zeros without pinned keys
+    pad_keys: bytes  # one for each member
 
     def to_bytes(self) -> bytes:
         return self.epoch + self.group + self.signers + self.pad_keys
@@ -117,12 +118,12 @@ class _Keys(Hidden):
 
     @property
     def pinned(self) -> bool:
-        """Whether members sign what they open."""
+        """Whether members sign the sums that they open."""
         return self.signers != _NO_SIGNERS
 
 
 class Committee(Vault):
-    """Hides numbers from everybody but all members together."""
+    """Hides numbers from everyone except all three members together."""
 
     num_members = COMMITTEE
 
@@ -133,20 +134,20 @@ class Committee(Vault):
     ) -> tuple[AppointReply, Member]:
         """Check who joined and who opens sums, and agree on pads with every node.
 
-        It may be asked once more, if its reply was lost.
+        The server may ask twice, if the first reply was lost.
         """
         announced, own = self.announced, seat.delivery_key
         keys = list(split(request.public_keys, PUBLIC_KEY_BYTES))
         least = max(announced.min_cohort, COMMITTEE)
         if len(set(keys)) < len(keys) or not least <= len(keys) <= announced.max_clients:
-            raise RefusedError("The keys of those who joined are not distinct, too few or many.")
+            raise RefusedError("The nodes' keys are not distinct, too few or too many.")
         places = request.members
         fits = len(set(places)) == len(places) == COMMITTEE
         if not fits or min(places) < 0 or max(places) >= len(keys):
-            raise RefusedError("A committee has three members among those who joined.")
+            raise RefusedError("A committee has three members among the nodes that joined.")
         member_keys = [keys[place] for place in places]
         if own.public_bytes not in member_keys:
-            raise RefusedError("This node is no member of that committee.")
+            raise RefusedError("This node is not a member of this committee.")
         if seat.pinned is not None:
             signers = check_roster(
                 seat.pinned, seat.epoch, announced, request.public_keys, request.signatures or b""
@@ -156,7 +157,7 @@ class Committee(Vault):
         if before is not None and (
             before.opened or (before.roster, before.place) != (roster, place)
         ):
-            raise RefusedError("This node is a member of another committee in that epoch.")
+            raise RefusedError("This node is a member of another committee in this epoch.")
         scope = self._scope(seat.epoch, roster)
         pad_keys = b"".join(_pad_key(own, key, scope, own.public_bytes, key) for key in keys)
         member = Member(place, roster, pad_keys, secrets.token_bytes(pads.KEY_BYTES))
@@ -175,7 +176,7 @@ class Committee(Vault):
             )
         return AppointReply(digest, sealed, signature), member
 
-    def release(  # noqa: PLR0917 - who opens which sum, and with what noise
+    def release(  # noqa: PLR0917 - a member, its keys, a sum and its noise
         self,
         member: Member,
         keys: bytes,
@@ -184,10 +185,10 @@ class Committee(Vault):
         request: OpenRequest,
         noise: Numbers | None,
     ) -> OpenReply:
-        """Return the member's part of a sum that `check_open` let pass.
+        """Return the member's part of a sum that `check_open` accepted.
 
-        Its noise is the given one in a simulation, and else follows from a secret of the member
-        and from the request, so that a repeated request gets the same answer.
+        `noise` must be the same for a repeated request, so that it gets the same answer: it comes
+        from `own_noise`, or in a simulation from the seed.
         """
         own, number = _Keys.from_bytes(keys), self.fields[label.field].number
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8), count=member.num_joined)
@@ -221,22 +222,23 @@ class Committee(Vault):
         return OpenReply(sealed, signature)
 
     def check_open(self, member: Member, label: Label, request: OpenRequest) -> Member:
-        """Return the member once it has opened a sum.
+        """Check a request to open a sum, and return the member's state afterwards.
 
-        There is one sum of each exchange, over at least half of the nodes that joined and nobody
-        who was not in the sum before. Two sums over different nodes would tell their difference.
+        A member opens one sum for each exchange. It covers at least half of the nodes that joined,
+        and no node that was missing from the previous sum: two sums over different nodes would
+        reveal their difference.
         """
         size = -(-member.num_joined // 8)
         if len(request.covered) != size or len(request.total) != self.vector_bytes(label.field):
-            raise RefusedError("The sum, or the list of nodes in it, is of a wrong size.")
+            raise RefusedError("The sum, or the list of nodes in it, has the wrong size.")
         digest = _digest(prefixed(request.covered, request.total))
         start = label.exchange * _DIGEST_BYTES
         if label.exchange < member.num_opened:
             if member.opened[start : start + _DIGEST_BYTES] != digest:
-                raise RefusedError("This node has opened another sum for that exchange.")
+                raise RefusedError("This node has opened another sum for this exchange.")
             return member
         if label.exchange > member.num_opened:
-            raise RefusedError("A sum before this one did not reach this node.")
+            raise RefusedError("This node has not received the previous sum.")
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8))
         if bits[member.num_joined :].any():
             raise RefusedError("The sum covers nodes that did not join.")
@@ -246,7 +248,7 @@ class Committee(Vault):
         if member.covered:
             before = np.unpackbits(np.frombuffer(member.covered, np.uint8))
             if (bits > before).any():
-                raise RefusedError("The sum covers nodes that were not in the one before.")
+                raise RefusedError("The sum covers nodes that were not in the previous one.")
         return replace(
             member,
             covered=request.covered,
@@ -257,7 +259,7 @@ class Committee(Vault):
     def own_noise(
         self, member: Member, request: OpenRequest, deviations: NDArray[np.float64]
     ) -> Numbers:
-        """Return a real member's noise of a sum: the same one for the same request."""
+        """Return a real member's noise on a sum, derived from its secret and the request."""
         info = prefixed(b"noise", request.exchange.to_bytes(8), request.covered, request.total)
         stream = pads.pad(member.noise_key, info, 2 * deviations.size)
         uniform = (stream >> np.uint64(8)).astype(np.float64) * 2.0**-53
@@ -268,13 +270,13 @@ class Committee(Vault):
     def accept(self, seat: Seat, request: RegisterRequest, before: bytes | None) -> bytes:
         """Open the group key, and agree on pads with the members.
 
-        With pinned keys each member has signed who joined and who opens the sums.
+        With pinned keys, check that each member has signed who joined and who opens sums.
         """
         appointed = request.committee
         if appointed is None or request.key is not None:
             raise RefusedError("A committee opens the sums of this epoch.")
         if before is not None:
-            raise RefusedError("This node has registered in that epoch before.")
+            raise RefusedError("This node has already registered in this epoch.")
         signers = _NO_SIGNERS
         if seat.pinned is not None:
             signers = self._signers(seat, seat.pinned, appointed, request.num_joined)
@@ -292,7 +294,7 @@ class Committee(Vault):
         return _Keys(seat.epoch, group, signers, pad_keys).to_bytes()
 
     def hide(self, keys: bytes, label: Label, numbers: Numbers) -> bytes:
-        """Return the numbers and their tag under a pad of each member."""
+        """Return the numbers and their tag, plus the pads from all members."""
         own = _Keys.from_bytes(keys)
         values = self.fields[label.field].check(label.field, numbers)
         factors, name = _factors(own.group, label, len(values)), _name(label)
@@ -302,11 +304,11 @@ class Committee(Vault):
         return pads.written(pads.total([pads.tagged(values, factors), *vectors]))
 
     def vector_bytes(self, field: str) -> int:
-        """Return the size of the numbers of a field and their tag."""
+        """Return the size of a field's numbers and their tag in bytes."""
         return pads.NUMBER_BYTES * (self.fields[field].number + 1)
 
     def read(self, keys: bytes, label: Label, total: bytes, num_clients: int) -> Numbers:
-        """Take the members' parts from a total; its tag shows whether somebody changed it."""
+        """Subtract the members' parts from a total, and check the tag of the result."""
         own, number = _Keys.from_bytes(keys), self.fields[label.field].number
         size, sealed_size = self.vector_bytes(label.field), self._sealed_bytes(label.field)
         part_size = sealed_size + SIGNATURE_BYTES
@@ -334,7 +336,7 @@ class Committee(Vault):
     def _signers(
         self, seat: Seat, pinned: PinnedKeys, appointed: Appointed, num_joined: int
     ) -> bytes:
-        """Return the pinned keys of the members, who have all signed the same committee."""
+        """Return the members' public signing keys, once all signatures are checked."""
         signatures = list(split(appointed.signatures or b"", SIGNATURE_BYTES))
         if len(signatures) != COMMITTEE:
             raise UntrustedError("The members of the committee have not signed.")
@@ -362,7 +364,7 @@ class Committee(Vault):
     # --- the server -------------------------------------------------------------------------------
 
     def adder(self, public: bytes, *fields: str) -> Adder:
-        """Return what adds up modulo the prime."""
+        """Return an adder modulo the prime."""
         del public
         return _PadAdder(sum(self.fields[field].number + 1 for field in fields))
 
@@ -372,7 +374,7 @@ class Committee(Vault):
 
     @staticmethod
     def opened(total: bytes, covered: bytes, replies: Sequence[OpenReply]) -> bytes:
-        """Return what nodes are given: the total, who is in it, and the members' parts in order."""
+        """Return what nodes receive: the total, the digest of `covered`, and the parts in order."""
         parts = (reply.sealed + (reply.signature or _UNSIGNED) for reply in replies)
         return b"".join([total, _digest(covered), *parts])
 
@@ -380,7 +382,7 @@ class Committee(Vault):
         return self.vector_bytes(field) + TAG_BYTES
 
     def _scope(self, epoch: bytes, roster: bytes) -> bytes:
-        """Return what all keys of the epoch are bound to."""
+        """Return the epoch and terms that all keys of the committee are bound to."""
         return prefixed(PROTOCOL_TAG.encode(), epoch, parameters_digest(self.announced), roster)
 
 
@@ -394,11 +396,11 @@ class _PadAdder(Adder):
             return pads.written(pads.total([pads.read(each, self.number) for each in vectors]))
         except DecryptionError:
             raise InvalidCiphertextError(
-                "A vector is of a wrong length, or out of range."
+                "A vector has the wrong length, or is out of range."
             ) from None
 
     def is_valid(self, vector: bytes) -> bool:
-        """Return whether there are as many numbers, all below the prime."""
+        """Return whether a vector has the right length, with all numbers below the prime."""
         try:
             pads.read(vector, self.number)
         except DecryptionError:
@@ -407,12 +409,12 @@ class _PadAdder(Adder):
 
 
 def roster_digest(public_keys: bytes) -> bytes:
-    """Return the digest of the keys of all who joined."""
+    """Return the digest of the keys of all nodes that joined."""
     return _digest(public_keys)
 
 
 def _check_ranks(pinned: PinnedKeys, signers: Sequence[bytes]) -> None:
-    """Check that members are among the first trusted keys, in their order."""
+    """Check that the members are among the first trusted keys, in their order."""
     ranks = [pinned.trusted.rank(signer) for signer in signers]
     if ranks != sorted(set(ranks)) or ranks[-1] >= CANDIDATES:
         raise UntrustedError(
@@ -421,7 +423,7 @@ def _check_ranks(pinned: PinnedKeys, signers: Sequence[bytes]) -> None:
 
 
 def _pad_key(own: RecipientKey, other: bytes, scope: bytes, member: bytes, node: bytes) -> bytes:
-    """Agree on a key for pads; with an unusable public key on one that nobody else has."""
+    """Agree on a key for pads; return a random key if the other public key is unusable."""
     try:
         return pads.agreed_key(own, other, prefixed(b"pads", scope, member, node))
     except MalformedMessageError:
@@ -429,7 +431,7 @@ def _pad_key(own: RecipientKey, other: bytes, scope: bytes, member: bytes, node:
 
 
 def _sealed(group: bytes, recipient: bytes, scope: bytes) -> bytes:
-    """Seal the group key; who sent an unusable public key gets what never opens."""
+    """Seal the group key; return random bytes if the recipient's public key is unusable."""
     try:
         return seal_bytes(group, recipient, prefixed(b"group", scope, recipient))
     except MalformedMessageError:
@@ -437,12 +439,12 @@ def _sealed(group: bytes, recipient: bytes, scope: bytes) -> bytes:
 
 
 def _factors(group: bytes, label: Label, number: int) -> pads.Residues:
-    """Return the factors of a tag, which follow from the group key."""
+    """Return the factors of a tag, derived from the group key."""
     return pads.pad(pads.derived_key(group, b"tag"), _name(label), number)
 
 
 def _release_key(group: bytes, label: Label, place: int, covered: bytes, total: bytes) -> bytes:
-    """Return the key under which one member's part of one sum is sealed."""
+    """Return the key that seals one member's part of one sum."""
     info = prefixed(b"release", _name(label), bytes([place]), covered, _digest(total))
     return pads.derived_key(group, info)
 

@@ -1,7 +1,7 @@
 """The paper's vault: numbers under one Paillier key, which an agent makes and every node has.
 
-The server adds up ciphertexts and cannot open them. A node's keys are the modulus and one prime of
-it; what is public is the modulus.
+The server adds up ciphertexts and cannot open them. A node's keys are the modulus and one of its
+primes; the server knows the modulus.
 """
 
 import secrets
@@ -32,7 +32,7 @@ _MAX_CIPHERTEXTS: Final = 256
 
 
 class Paillier(Vault):
-    """Hides numbers from the server; whoever has the key of a node can open what any node sent."""
+    """Hides numbers from the server; anyone with a node's key can open what any node sent."""
 
     def __init__(self, announced: JoinRequest, fields: Mapping[str, Slots]) -> None:
         super().__init__(announced, fields)
@@ -40,12 +40,12 @@ class Paillier(Vault):
         most = max(map(self.layout.num_ciphertexts, fields))
         if most > _MAX_CIPHERTEXTS:
             raise SettingsError(
-                f"The rule takes {most} ciphertexts of each node at once, above "
-                f"{_MAX_CIPHERTEXTS}; choose one with fewer numbers."
+                f"The rule takes {most} ciphertexts from each node at once, above "
+                f"{_MAX_CIPHERTEXTS}; choose a rule with fewer numbers."
             )
 
     def make_key(self, seat: Seat, request: KeygenRequest) -> KeygenReply:
-        """Make a new key pair and seal its secret half to each node, this one included."""
+        """Make a new key pair and seal its secret half to each node, including this one."""
         announced, own = self.announced, seat.delivery_key.public_bytes
         recipients = list(split(request.public_keys, PUBLIC_KEY_BYTES))
         if own not in recipients or len(set(recipients)) < len(recipients):
@@ -72,15 +72,15 @@ class Paillier(Vault):
         return KeygenReply(public_key.to_bytes(), sealed, signatures)
 
     def accept(self, seat: Seat, request: RegisterRequest, before: bytes | None) -> bytes:
-        """Open the sealed key; with pinned keys, only one that a trusted agent made for this node.
+        """Open the sealed key; with pinned keys, only if a trusted agent made it for this node.
 
-        A second agent may be asked, whose key has another modulus.
+        The server may ask a second agent, whose key has another modulus.
         """
         delivered = request.key
         if delivered is None or request.committee is not None:
-            raise RefusedError("A key is delivered where the epoch is encrypted.")
+            raise RefusedError("Registering in this epoch requires a key, and no committee.")
         if before is not None and before.startswith(delivered.modulus):
-            raise RefusedError("This node has registered in that epoch before.")
+            raise RefusedError("This node has already registered in this epoch.")
         public_key = PublicKey.from_bytes(delivered.modulus, self.announced.key_bits)
         agent = delivered.agent_public_key
         if seat.pinned is not None:
@@ -92,15 +92,15 @@ class Paillier(Vault):
         return delivered.modulus + opened.to_bytes()
 
     def hide(self, keys: bytes, label: Label, numbers: Numbers) -> bytes:
-        """Return the numbers packed and encrypted."""
+        """Return the numbers, packed and encrypted."""
         return self.secret_key(keys).encrypt(self.layout.pack(label.field, numbers))
 
     def vector_bytes(self, field: str) -> int:
-        """Return the size of all ciphertexts of a field."""
+        """Return the size of all ciphertexts of a field in bytes."""
         return self.layout.field_bytes(field)
 
     def adder(self, public: bytes, *fields: str) -> Adder:
-        """Return what multiplies ciphertexts under the public modulus."""
+        """Return an adder that multiplies ciphertexts under the public modulus."""
         public_key = PublicKey.from_bytes(public, self.announced.key_bits)
         return _Multiplier(public_key, sum(map(self.layout.num_ciphertexts, fields)))
 
@@ -109,7 +109,7 @@ class Paillier(Vault):
         return self.layout.unpack(label.field, self.secret_key(keys).decrypt(total), num_clients)
 
     def secret_key(self, keys: bytes) -> SecretKey:
-        """Return the epoch's key, ready for use."""
+        """Return the epoch's secret key."""
         return _secret_key(keys, self.announced.key_bits)
 
     def sealing_context(self, epoch: bytes, agent: bytes) -> SealingContext:
@@ -137,7 +137,7 @@ class _Multiplier(Adder):
 
 
 def _check_signed(pinned: PinnedKeys, delivered: DeliveredKey, statement: bytes) -> None:
-    """Check that a trusted agent made a key for this node."""
+    """Check that a trusted agent made this key for this node."""
     try:
         pinned.trusted.signer(statement, delivered.signature)
     except UntrustedError as error:
@@ -148,14 +148,14 @@ def _check_signed(pinned: PinnedKeys, delivered: DeliveredKey, statement: bytes)
 
 @lru_cache(maxsize=1)
 def _secret_key(keys: bytes, key_bits: int) -> SecretKey:
-    """Return a node's key, ready for use; all nodes of a simulation share it."""
+    """Return a node's secret key; the cache shares it between the nodes of a simulation."""
     size = key_bits // 8
     public_key = PublicKey.from_bytes(keys[:size], key_bits)
     return SecretKey(public_key, int.from_bytes(keys[size:], "big"))
 
 
 def _seal_or_fill(secret_key: SecretKey, recipient: bytes, context: SealingContext) -> bytes:
-    """Seal the key; who sent an unusable public key gets what never opens, and drops out alone."""
+    """Seal the key; random bytes for an unusable public key, so that only its node drops out."""
     try:
         return seal(secret_key, recipient, context)
     except MalformedMessageError:

@@ -1,4 +1,4 @@
-"""The vault of simulations in the clear: numbers travel as they are."""
+"""The vault for simulations in the clear: numbers travel unencrypted."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ _BYTES = 8  # of a number
 
 
 class Plain(Vault):
-    """Hides nothing: simulated nodes have nothing to hide.
+    """Hides nothing, since simulated nodes have nothing to hide.
 
-    Where a committee would open the sums, `num_members` is the number of its members: nodes then
-    add their noise to a sum when they read it, so that both simulations select the same clients.
+    If it stands for a committee, `num_members` is the number of members. Nodes then add the
+    members' noise to a sum when they read it, so that both simulations select the same clients.
     """
 
     def accept(self, seat: Seat, request: RegisterRequest, before: bytes | None) -> bytes:
         """Return no keys."""
         del seat
         if request.key is not None or request.committee is not None:
-            raise RefusedError("A key is delivered only if the epoch is encrypted.")
+            raise RefusedError("Nothing is encrypted in this epoch: it has no key or committee.")
         if before is not None:
-            raise RefusedError("This node has registered in that epoch before.")
+            raise RefusedError("This node has already registered in this epoch.")
         return b""
 
     def hide(self, keys: bytes, label: Label, numbers: Numbers) -> bytes:
@@ -39,7 +39,7 @@ class Plain(Vault):
         return _BYTES * self.fields[field].number
 
     def adder(self, public: bytes, *fields: str) -> Adder:
-        """Return what adds up numbers."""
+        """Return an adder of plain numbers."""
         del public
         most = 2**MAX_SLOT_BITS // self.announced.max_clients
         return _PlainAdder(sum(map(self.vector_bytes, fields)), most)
@@ -55,17 +55,17 @@ class Plain(Vault):
 @dataclass(frozen=True, slots=True)
 class _PlainAdder(Adder):
     vector_bytes: int
-    most: int  # below which a number is, for a sum to fit
+    most: int  # numbers are below it, so that a sum fits 64 bits
 
     def add_up(self, vectors: Iterable[bytes]) -> bytes:
-        """Return the sums of numbers."""
+        """Return the sum of the vectors."""
         addends = list(vectors)
         if not all(map(self.is_valid, addends)):
-            raise InvalidCiphertextError("A vector is not of this length, or out of range.")
+            raise InvalidCiphertextError("A vector has the wrong length, or is out of range.")
         return _written(np.sum([_numbers(vector) for vector in addends], axis=0))
 
     def is_valid(self, vector: bytes) -> bool:
-        """Return whether there are as many numbers as the fields have, none negative or huge."""
+        """Return whether a vector has the right length, and no negative or huge numbers."""
         if len(vector) != self.vector_bytes:
             return False
         numbers = _numbers(vector)

@@ -1,8 +1,8 @@
-"""What a vault is: how nodes hide their numbers, how the server adds them up, who reads a sum.
+"""The interface of vaults, through which nodes hide their numbers and read sums.
 
-A vault belongs to the terms of an epoch and holds no secret. What a node needs to hide and to read
-are its *keys*, what the server needs to add up is *public*; each vault writes both as bytes of its
-own form. Any rule runs on any vault.
+A vault belongs to the terms of an epoch and holds no secrets. A node hides numbers and reads sums
+with its *keys*; the server adds up vectors with what is *public*. Each vault has its own format of
+both, as bytes. Any rule runs on any vault.
 """
 
 from abc import ABC, abstractmethod
@@ -34,17 +34,17 @@ class Label(NamedTuple):
     exchange: int = 0  # 0 for the registrations
 
 
-@dataclass(frozen=True, slots=True, repr=False)  # a secret key
+@dataclass(frozen=True, slots=True, repr=False)  # repr would show a secret key
 class Seat:
-    """What a node brings to an epoch: its key for delivery, and the keys that it trusts."""
+    """What a node brings to an epoch: its delivery key, and the keys that it trusts."""
 
     epoch: bytes
-    private_key: bytes  # for delivery; empty where nothing is sealed for the node
+    private_key: bytes  # private half of the delivery key; empty if nothing is sealed for the node
     pinned: PinnedKeys | None
 
     @property
     def delivery_key(self) -> RecipientKey:
-        """The key for delivery."""
+        """The node's key for sealed delivery."""
         return RecipientKey.from_bytes(self.private_key)
 
 
@@ -55,12 +55,12 @@ class Adder(ABC):
     def add_up(self, vectors: Iterable[bytes]) -> bytes:
         """Return the sum of at least one vector.
 
-        Raises `InvalidCiphertextError` if one of them cannot be added up.
+        Raises `InvalidCiphertextError` if one of them is not valid.
         """
 
     @abstractmethod
     def is_valid(self, vector: bytes) -> bool:
-        """Return whether a vector can be added up."""
+        """Return whether a vector is valid."""
 
 
 class Vault(ABC):
@@ -69,18 +69,18 @@ class Vault(ABC):
     Parameters
     ----------
     announced : JoinRequest
-        What the nodes were told of the epoch.
+        The announced parameters of the epoch.
     fields : mapping of str to Slots
-        The shapes of the vectors that are added up, by name.
+        The shapes of the vectors to add up, by name.
 
     Raises
     ------
     SettingsError
-        If it cannot hold such vectors.
+        If the vault cannot hold such vectors.
     """
 
     num_members: int = 0
-    """Members of a committee, each of which adds noise to a sum; without one all nodes add some."""
+    """Members of the committee, each of which adds noise to a sum; 0 if every node adds noise."""
 
     def __init__(self, announced: JoinRequest, fields: Mapping[str, Slots]) -> None:
         self.announced = announced
@@ -93,35 +93,35 @@ class Vault(ABC):
                 )
 
     def make_key(self, seat: Seat, request: KeygenRequest) -> KeygenReply:
-        """Make the key of the epoch, at the node that is asked for it."""
+        """Make the epoch's key, at its agent."""
         del seat, request
         raise RefusedError("No node makes a key for this epoch.")
 
     @abstractmethod
     def accept(self, seat: Seat, request: RegisterRequest, before: bytes | None) -> bytes:
-        """Return a node's keys from what it was sent; `before` are those that it had, if any.
+        """Return a node's keys from a request to register; `before` are its earlier keys, if any.
 
-        Raises `RefusedError` or `UntrustedError` if the node may not register with them.
+        Raises `RefusedError` or `UntrustedError` if the node must not register with them.
         """
 
     @abstractmethod
     def hide(self, keys: bytes, label: Label, numbers: Numbers) -> bytes:
         """Return a node's numbers as they travel.
 
-        Raises `SettingsError`, which names no value, if they do not fit the field.
+        Raises `SettingsError`, without any of the numbers, if they do not fit the field.
         """
 
     @abstractmethod
     def vector_bytes(self, field: str) -> int:
-        """Return the size of what `hide` returns."""
+        """Return the size in bytes of what `hide` returns."""
 
     @abstractmethod
     def adder(self, public: bytes, *fields: str) -> "Adder":
-        """Return what adds up vectors that consist of some fields, end to end."""
+        """Return an adder of vectors, each of which consists of these fields, concatenated."""
 
     @abstractmethod
     def read(self, keys: bytes, label: Label, total: bytes, num_clients: int) -> Numbers:
-        """Return the sum over some clients, as a node reads it.
+        """Return a sum over `num_clients` clients, at a node.
 
-        Raises `DecryptionError`, without a detail, if it is no such sum.
+        Raises `DecryptionError`, without any detail, if it is not valid.
         """

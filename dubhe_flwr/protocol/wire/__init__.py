@@ -1,1 +1,1 @@
-"""What travels between the server and the nodes, and what both sides derive from it."""
+"""The messages between the server and the nodes, and what both sides derive from them."""

@@ -1,4 +1,4 @@
-"""What is announced of an epoch, and whether a node takes part in it."""
+"""The request that announces an epoch's parameters, and a node's answer to it."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -9,13 +9,13 @@ from dubhe_flwr.protocol.determination import Determination, Groups, Tries
 from dubhe_flwr.protocol.wire.codec import Message, require
 
 VAULTS: Final = ("plain", "paillier", "committee")
-"""How the vaults are called on the wire."""
+"""The vaults' names on the wire."""
 
 _MAX_RULE_BYTES: Final = 2**16
 
 
 class JoinStatus(IntEnum):
-    """Whether a node takes part in an epoch, and if not, why. It tells no label."""
+    """Whether a node takes part in an epoch, and if not, why. It reveals no label."""
 
     JOINS = 0
     UNWILLING = 1
@@ -28,33 +28,33 @@ class JoinStatus(IntEnum):
 
     @property
     def reason(self) -> str:
-        """Why a node is left out, in words."""
+        """Why the node stays out, in words."""
         return self.name.lower().replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest(Message):
-    """What is announced of an epoch; every node checks it before it joins."""
+    """Announces the parameters of an epoch; every node checks them before it joins."""
 
-    rule: str  # its name
+    rule: str  # name of the rule
     rule_settings: str  # as JSON
     num_participants: int  # ``K``
     key_bits: int  # size of the Paillier modulus
-    max_clients: int  # most clients whose counters fit a slot
+    max_clients: int  # most clients that a sum covers; fixes the width of a slot
     min_cohort: int  # fewest clients that any decrypted sum covers
     max_draws: int  # most draws of a node in this epoch; they reveal its probability bit by bit
-    pool: int = 1  # how many times K clients volunteer for a draw, on average
-    group_size: int | None = None  # fewest clients in a group; None where an agent chooses a try
-    weighted: bool = False  # whether nodes count by their number of samples
-    has_agent: bool = True  # whether an agent chooses, from sums of label distributions
+    pool: int = 1  # average number of volunteers for a draw, as a multiple of K
+    group_size: int | None = None  # fewest clients in a group; None if agents choose among tries
+    weighted: bool = False  # whether nodes are weighted by their number of samples
+    has_agent: bool = True  # whether agents choose, from sums of label distributions
     vault: str = "paillier"  # how sums are formed: one of `VAULTS`
-    simulation_seed: int | None = None  # of the draws of simulated nodes; None for real nodes
+    simulation_seed: int | None = None  # seed of simulated nodes' draws; None for real nodes
 
     def __post_init__(self) -> None:
         too_long = max(len(self.rule), len(self.rule_settings)) > _MAX_RULE_BYTES
         require(not too_long, "The settings of the rule are too long.")
         require(self.num_participants >= self.min_cohort >= 1, "K is at least min_cohort.")
-        require(self.max_clients >= 1, "An epoch has room for a client.")
+        require(self.max_clients >= 1, "An epoch has room for at least one client.")
         if self.group_size is not None:
             fits = self.min_cohort <= self.group_size <= self.num_participants
             require(fits, "A group has from min_cohort to K clients.")
@@ -62,8 +62,8 @@ class JoinRequest(Message):
         require(self.vault in VAULTS, "The vault is not known.")
         require(self.simulated or not self.in_the_clear, "A real node sends nothing in the clear.")
         fits = self.vault != "committee" or not self.has_agent
-        require(fits, "A committee opens sums for all nodes, and none for an agent.")
-        require(self.max_draws >= 0, "A budget is negative.")
+        require(fits, "A committee opens sums for all nodes, not for an agent.")
+        require(self.max_draws >= 0, "The budget of draws is negative.")
 
     @property
     def simulated(self) -> bool:
@@ -72,46 +72,47 @@ class JoinRequest(Message):
 
     @property
     def in_the_clear(self) -> bool:
-        """Whether simulated nodes send their numbers as they are."""
+        """Whether simulated nodes send their numbers unencrypted."""
         return self.vault == "plain"
 
     @property
     def determination(self) -> Determination:
-        """What an agent chooses from; the number of tries is told when nodes draw."""
+        """What an agent chooses from; nodes learn the number of tries when they draw."""
         if self.group_size is None:
             return Tries(pool=self.pool)
         return Groups(self.group_size, self.pool)
 
     @property
     def num_wanted(self) -> int:
-        """How many selections train together: the groups of a round, or one try."""
+        """How many selections train together: several groups, or one try."""
         return self.determination.num_wanted(self.num_participants)
 
     @property
     def selection_sizes(self) -> tuple[int, int]:
-        """The smallest and the largest number of clients in a try or group, 1 apart at most."""
+        """The smallest and largest size of a try or group; they differ by at most 1."""
         smallest, num_larger = divmod(self.num_participants, self.num_wanted)
         return smallest, smallest + (num_larger > 0)
 
     def most_covered(self, num_registered: int) -> int:
-        """Return how many of the registered clients a try, or the groups of a round, may cover.
+        """Return how many registered clients a try, or the groups of a round, may cover.
 
-        What an agent knows of all clients together would give away the few others.
+        An agent that knows the sum over all clients could otherwise subtract, and learn the sum
+        over the few clients left out.
         """
         return num_registered - self.min_cohort
 
     def draws_charged(self, num_draws: int, num_registered: int) -> int:
-        """Return what some draws cost of the budget of a node.
+        """Return what `num_draws` draws cost from a node's budget.
 
-        One draw for H times as many volunteers tells as much of a probability as H draws.
+        One draw for H times K volunteers reveals as much about a probability as H draws.
         """
         return num_draws * -(-self.num_volunteers(num_registered) // self.num_participants)
 
     def num_volunteers(self, num_registered: int) -> int:
-        """Return how many of the registered clients shall draw a yes in a draw, on average."""
+        """Return ``V``: how many registered clients volunteer for a draw, on average."""
         return expected_volunteers(self.num_participants, self.pool, num_registered)
 
 
 def sums_per_agent(num_registered: int) -> int:
-    """Return how many sums an agent decrypts in an epoch: fewer than half as many as clients."""
+    """Return the most sums that an agent decrypts in an epoch: less than half the clients."""
     return (num_registered - 1) // 2

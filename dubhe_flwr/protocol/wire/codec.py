@@ -1,9 +1,8 @@
-"""Frozen dataclasses as flat fields and back: the one place where input is parsed.
+"""Encodes frozen dataclasses as flat fields, and decodes them: the one place that parses input.
 
-Fields are a dictionary of plain values, so that they fit Flower's ConfigRecord as well as the
-config of an EvaluateIns. A tuple of numbers travels as big-endian bytes, eight a number. A value
-that is None is left out, and the fields of a dataclass within another one carry its name before
-theirs.
+Fields are a dictionary of plain values that fits both Flower's ConfigRecord and the config of an
+EvaluateIns. A tuple of numbers travels as big-endian bytes, eight per number. None is left out.
+The fields of a nested dataclass are prefixed with its name.
 """
 
 import struct
@@ -23,23 +22,23 @@ T = TypeVar("T")
 _NUMBER_FORMATS = {tuple[int, ...]: "q", tuple[float, ...]: "d"}
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 MAX_BYTES = 2**24
-"""Of the longest value that is looked at; all sealed keys of an epoch have to fit into one."""
+"""Length of the longest accepted value; it has to hold all sealed keys of an epoch."""
 _MAX_NUMBERS = 2**16
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Base of the bodies of requests and replies."""
+    """Base class of the bodies of requests and replies."""
 
 
 def require(condition: bool, sentence: str) -> None:
-    """Refuse a message whose content makes no sense."""
+    """Raise `MalformedMessageError` unless a condition on a message's content holds."""
     if not condition:
         raise MalformedMessageError(sentence)
 
 
 class _Kind(NamedTuple):
-    """One field of a dataclass: its name, its key, and what its value is."""
+    """One field of a dataclass: its name, its key, and its type."""
 
     name: str
     key: str
@@ -55,7 +54,7 @@ def _kinds(message_class: Any) -> tuple[_Kind, ...]:
     for name, kind in get_type_hints(message_class).items():
         is_optional = get_origin(kind) is types.UnionType
         if is_optional:
-            kind = get_args(kind)[0]  # noqa: PLW2901 - the type of a value that is there
+            kind = get_args(kind)[0]  # noqa: PLW2901 - the type without None
         number_format, is_nested = _NUMBER_FORMATS.get(kind, ""), is_dataclass(kind)
         key = name.replace("_", "-")
         found.append(_Kind(name, key, kind, number_format, is_optional, is_nested))
@@ -64,7 +63,7 @@ def _kinds(message_class: Any) -> tuple[_Kind, ...]:
 
 @cache
 def _first_key(message_class: Any) -> str:
-    """Return a key that every message of a class has: it tells whether an optional one is there."""
+    """Return a key that every message of a class has, which shows if an optional one was sent."""
     first = next(field for field in _kinds(message_class) if not field.is_optional)
     return f"{first.key}.{_first_key(first.kind)}" if first.is_nested else first.key
 
@@ -72,8 +71,8 @@ def _first_key(message_class: Any) -> str:
 def encode(message: object) -> Fields:
     r"""Return the fields of a message.
 
-    It is a dataclass whose fields are of the types in `Scalar`, tuples of int or of float, or such
-    dataclasses; each of them may be optional. Field names travel in kebab case.
+    The message is a dataclass. Its fields are of the types in `Scalar`, tuples of int or of float,
+    or dataclasses of the same form; any of them may be optional. Field names travel in kebab case.
 
     Examples
     --------
@@ -93,7 +92,7 @@ def encode(message: object) -> Fields:
 
 
 def _encode(message: object, prefix: str, encoded: Fields) -> None:
-    """Add the fields of a message, with keys that begin with the prefix."""
+    """Add the fields of a message, with a prefix before each key."""
     message_class: Any = type(message)
     for name, key, _, number_format, _, is_nested in _kinds(message_class):
         value = getattr(message, name)
@@ -108,10 +107,11 @@ def _encode(message: object, prefix: str, encoded: Fields) -> None:
 
 
 def decode(message_class: type[T], fields: Mapping[str, object], num_others: int = 0) -> T:
-    """Return the message of that class that the fields describe, beside so many others.
+    """Return the message of a class that the fields encode.
 
-    If a field is missing, unknown, of another type (an int has 64 bits), or refused by the class
-    itself, it is a `MalformedMessageError`.
+    The fields contain exactly `num_others` that belong to something else. Raises
+    `MalformedMessageError` if a field is missing, unknown, of the wrong type (an int has 64 bits),
+    or refused by the class itself.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def decode(message_class: type[T], fields: Mapping[str, object], num_others: int
 
 
 def _decode(message_class: Any, fields: Mapping[str, object], prefix: str) -> tuple[Any, int]:
-    """Return the message whose keys begin with the prefix, and how many fields it has."""
+    """Return the message whose keys begin with the prefix, and its number of fields."""
     title, get, num_read = message_class.__name__, fields.get, 0
     values: list[object] = []
     for _, own_key, kind, number_format, is_optional, is_nested in _kinds(message_class):
@@ -153,7 +153,7 @@ def _decode(message_class: Any, fields: Mapping[str, object], prefix: str) -> tu
                 name = kind.__name__
                 raise MalformedMessageError(f"{title}: field {key!r} is not of type {name}.")
             if type(value) is not bytes or len(value) % 8 or len(value) > 8 * _MAX_NUMBERS:
-                raise MalformedMessageError(f"{title}: field {key!r} holds no numbers.")
+                raise MalformedMessageError(f"{title}: field {key!r} does not hold numbers.")
             value = struct.unpack(f">{len(value) // 8}{number_format}", value)
             num_read += 1
         values.append(value)
@@ -161,7 +161,7 @@ def _decode(message_class: Any, fields: Mapping[str, object], prefix: str) -> tu
 
 
 def wire_size(fields: Mapping[str, object]) -> int:
-    """Return the bytes of names and values: eight for a number, one for a bool.
+    """Return the size of names and values in bytes: eight for a number, one for a bool.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def wire_size(fields: Mapping[str, object]) -> int:
     """
     size = sum(map(len, fields))
     for value in fields.values():
-        if type(value) is bytes:  # faster than isinstance, of very many replies
+        if type(value) is bytes:  # faster than isinstance, which matters for many replies
             size += len(value)
         elif type(value) is str:
             size += len(value.encode(errors="replace"))

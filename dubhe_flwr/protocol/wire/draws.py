@@ -1,7 +1,7 @@
-"""The bits of a draw: how a node writes what it drew and says, and how the server reads it.
+"""Packs a node's draws into bits, and unpacks them at the server.
 
-A bit stands for each round and try, of what the node drew, and one for each round in which it will
-not train.
+A reply has a bit for each try of each round (the node's draw), and a bit for each round (set if
+the node will not train in it).
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateReque
 
 
 class Draws(NamedTuple):
-    """What M nodes drew and said, for T rounds of H tries."""
+    """The draws of M nodes for T rounds of H tries, and the rounds they will not train in."""
 
     decisions: NDArray[np.bool_]  # shape (M, T, H)
     unwilling: NDArray[np.bool_]  # shape (M, T)
@@ -31,13 +31,13 @@ def write_draws(decisions: NDArray[np.bool_], unwilling: Sequence[bool]) -> Part
 
 
 def sizes_of(request: ParticipateRequest) -> tuple[int, int]:
-    """Return the bytes of decisions and of unwilling that a reply has to have."""
+    """Return the required sizes of a reply's `decisions` and `unwilling`, in bytes."""
     num_rounds = request.num_rounds
     return _num_bytes(num_rounds * request.num_tries), _num_bytes(num_rounds)
 
 
 def read_draws(replies: Sequence[ParticipateReply], request: ParticipateRequest) -> Draws:
-    """Read the replies of some nodes, of which each one has the `sizes_of` the request."""
+    """Read the replies of several nodes, each with the sizes that `sizes_of` requires."""
     shape = len(replies), request.num_rounds, request.num_tries
     decisions = _bits([reply.decisions for reply in replies], shape[1] * shape[2])
     unwilling = _bits([reply.unwilling for reply in replies], shape[1])
@@ -49,6 +49,6 @@ def _num_bytes(num_bits: int) -> int:
 
 
 def _bits(packed: Sequence[bytes], count: int) -> NDArray[np.bool_]:
-    """Unpack a row of bits of each of some byte strings of one length."""
+    """Unpack byte strings of equal length, each into a row of bits."""
     rows = np.frombuffer(b"".join(packed), dtype=np.uint8).reshape(len(packed), _num_bytes(count))
     return np.unpackbits(rows, axis=1, count=count).astype(bool)

@@ -1,6 +1,6 @@
-"""The header of every message, and the two functions that open what came over the network.
+"""The header of every message, and the functions that parse requests and replies.
 
-What does not fit the header that is expected is stale or foreign, and refused.
+A message whose header is not the expected one is stale or foreign, and is refused.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,16 +13,16 @@ from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, Message
 
 PROTOCOL_VERSION: Final = 1
 PROTOCOL_TAG: Final = f"dubhe/{PROTOCOL_VERSION}"
-"""What every signature and sealed key is bound to, besides its epoch."""
+"""Every signature and sealed key is bound to this tag and its epoch."""
 EPOCH_ID_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What every message carries beside its body.
+    """The header that every message carries besides its body.
 
-    The identity of the epoch is random; the sequence is the number of the server's batch within
-    the run, which a reply repeats.
+    The epoch's identity is random. The sequence numbers the server's batches within a run; a reply
+    repeats its request's number.
     """
 
     epoch: bytes
@@ -41,7 +41,7 @@ class Envelope:
             raise MalformedMessageError("The header names no known stage, epoch id or batch.")
 
     def seal(self, body: Message) -> Fields:
-        """Return header and body as flat fields."""
+        """Return the header and a body as flat fields."""
         return encode(self) | encode(body)
 
 
@@ -56,24 +56,24 @@ def _open(
 
 
 def open_request(fields: Mapping[str, object]) -> tuple[Envelope, Message]:
-    """Parse what a node received.
+    """Parse a request that a node received.
 
-    It is a `MalformedMessageError` if the fields are not a request, and a `StaleMessageError` if
-    the request is of another version of the protocol.
+    Raises `MalformedMessageError` if the fields are not a request, and `StaleMessageError` if the
+    request has another protocol version.
     """
     return _open(fields, REQUESTS)
 
 
 def reply_reader(expected: Envelope) -> Callable[[Mapping[str, object]], Message]:
-    """Return a function that parses replies to a request with that header, for very many of them.
+    """Return a function that parses replies to requests with this header, fast enough for many.
 
-    It raises a `MalformedMessageError` if the fields are not a reply, and a `StaleMessageError` if
-    the reply answers another request, epoch or version.
+    It raises `MalformedMessageError` if the fields are not a reply, and `StaleMessageError` if the
+    reply belongs to another request, epoch or version.
     """
     header, kind = encode(expected).items(), REPLIES[expected.stage]
 
     def read(fields: Mapping[str, object]) -> Message:
-        # A comparison stands for parsing the header anew each time; True and 1.0 are equal to 1.
+        # Comparing is faster than parsing each header. Types matter: True and 1.0 are equal to 1.
         is_int = type(fields.get("sequence")) is type(fields.get("version")) is int
         if not (is_int and header <= fields.items()):
             _open(fields, REPLIES)

@@ -1,7 +1,7 @@
 """The bodies of the messages: a request and a reply for each stage.
 
-Whatever the labels of a client in an epoch are, a message of a stage has the same number of bytes:
-what is encrypted is big-endian and of a size that the terms of the epoch fix.
+The size of a message never depends on a client's labels: the terms of the epoch fix the size of
+everything that is encrypted.
 """
 
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from dubhe_flwr.he.signing import SIGNATURE_BYTES
 from dubhe_flwr.protocol.wire.announced import JoinRequest, JoinStatus, sums_per_agent
 from dubhe_flwr.protocol.wire.codec import Message, require
 
-__all__ = ["JoinRequest", "JoinStatus", "Message", "sums_per_agent"]  # handed on
+__all__ = ["JoinRequest", "JoinStatus", "Message", "sums_per_agent"]  # re-exported
 
 MAX_DRAWS: Final = 2**20
-"""Most draws in a message; no more memory is taken before a budget is checked."""
+"""Most draws in a message, which bounds the memory used before a node checks its budget."""
 DAY_IS_SPENT: Final = "max_epochs_per_day or max_draws_per_day of this node's owner is reached."
-"""The one sentence of a refusal that the server understands: the epoch itself is not refused."""
+"""The only refusal that the server recognises: the node does not refuse the epoch itself."""
 PUBLIC_KEY_BYTES: Final = 32
 COMMITTEE: Final = 3
-"""Members of a committee."""
+"""Number of members of a committee."""
 _DIGEST_BYTES: Final = 32
 _MAX_ALIAS_BYTES: Final = 256
 _MAX_FINDING: Final = 64
@@ -30,7 +30,7 @@ _CONTROLS: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
 
 
 class Stage(StrEnum):
-    """The stages, in the order of a run; the message type in Flower is ``evaluate.dubhe_STAGE``."""
+    """The stages, in the order of a run. Flower's message type is ``evaluate.dubhe_STAGE``."""
 
     HELLO = "hello"
     JOIN = "join"
@@ -54,7 +54,7 @@ def _require_signatures(signatures: bytes | None) -> None:
 
 
 def _require_alias(alias: str) -> None:
-    """Refuse an alias that is not a name, or changes how the line of a log looks that names it."""
+    """Refuse an alias that is empty, too long, or could garble a log line."""
     fits = 0 < len(alias.encode(errors="replace")) <= _MAX_ALIAS_BYTES
     require(
         fits and not any(category(char) in _CONTROLS for char in alias),
@@ -64,12 +64,12 @@ def _require_alias(alias: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HelloRequest(Message):
-    """Asks for a node's alias: enough for a selection that needs no registration."""
+    """Asks for a node's alias, for selection methods without registration."""
 
 
 @dataclass(frozen=True, slots=True)
 class HelloReply(Message):
-    """Who the node is in results, and whether it is willing to train at all."""
+    """The node's name in results, and whether it is willing to train at all."""
 
     alias: str
     willing: bool
@@ -84,19 +84,22 @@ class JoinReply(Message):
 
     status: int  # a `JoinStatus`
     alias: str  # the node's name in results
-    num_classes: int | None  # ``C``, the length of its label counts; there if it joins
+    num_classes: int | None  # ``C``, the length of its label counts; None if it does not join
     public_key: bytes  # for sealed delivery
-    num_examples: int | None = None  # its samples, where nodes count by them
+    num_examples: int | None = None  # its number of samples, if nodes are weighted
     signature: bytes | None = None  # of the key, by a node with pinned keys
-    label_counts: tuple[int, ...] | None = None  # of a simulated node, where nothing is encrypted
-    rank: int | None = None  # place of its key in its file of trusted keys, if it has one
+    label_counts: tuple[int, ...] | None = None  # of a simulated node, if nothing is encrypted
+    rank: int | None = None  # position of its own key among its trusted keys, if it has one
 
     def __post_init__(self) -> None:
         require(self.status in set(JoinStatus), f"{self.status} is not a join status.")
         _require_alias(self.alias)
         joins = self.status == JoinStatus.JOINS
         fits = self.num_classes is not None and self.num_classes >= 2
-        require(fits if joins else self.num_classes is None, "Nodes that join tell their classes.")
+        require(
+            fits if joins else self.num_classes is None,
+            "A node reports its number of classes if and only if it joins.",
+        )
         require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
         fits = self.num_examples is None or 1 <= self.num_examples < MAX_SAMPLES
         require(fits, "There are from 1 to 2^42 samples.")
@@ -107,7 +110,7 @@ class JoinReply(Message):
 class KeygenRequest(Message):
     """Asks the agent for a new key pair, its secret half sealed to each of the public keys.
 
-    The signatures are those with which the nodes joined, in the order of their keys.
+    The signatures are the ones from the nodes' replies to join, in the order of their keys.
     """
 
     public_keys: bytes
@@ -120,9 +123,9 @@ class KeygenRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class KeygenReply(Message):
-    """The Paillier modulus, and a sealed secret key for each recipient in the order asked.
+    """The Paillier modulus, and a sealed secret key for each recipient, in the request's order.
 
-    An agent with pinned keys signs a statement for each recipient, in that order.
+    An agent with pinned keys also signs a statement for each recipient.
     """
 
     modulus: bytes
@@ -135,9 +138,9 @@ class KeygenReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class DeliveredKey:
-    """The epoch's modulus, and its secret half, sealed for one node by an agent with that key.
+    """The epoch's modulus, and the secret key as the agent sealed it for one node.
 
-    An agent with pinned keys signs for this node.
+    An agent with pinned keys also signs for this node.
     """
 
     modulus: bytes
@@ -154,11 +157,11 @@ class DeliveredKey:
 class AppointRequest(Message):
     """Asks a node to be a member of the committee, and shows it who joined.
 
-    The signatures are those with which the nodes joined, in the order of their keys.
+    The signatures are the ones from the nodes' replies to join, in the order of their keys.
     """
 
     public_keys: bytes
-    members: tuple[int, ...]  # their places among the keys
+    members: tuple[int, ...]  # positions of the members' keys
     signatures: bytes | None = None
 
     def __post_init__(self) -> None:
@@ -168,12 +171,12 @@ class AppointRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class AppointReply(Message):
-    """A member's consent; from the first one also the group key, sealed to each node.
+    """A member's consent; the first member also sends the group key, sealed to each node.
 
     A member with pinned keys signs the roster, the committee and the digest of the group key.
     """
 
-    group_digest: bytes  # empty but for the first member
+    group_digest: bytes  # empty except from the first member
     sealed_keys: bytes
     signature: bytes | None = None
 
@@ -187,10 +190,10 @@ class Committee:
     """Tells a node who opens the sums of its epoch, with the group key sealed for it."""
 
     member_keys: bytes  # public halves of the members' keys for delivery
-    roster: bytes  # digest of the keys of all who joined
+    roster: bytes  # digest of the keys of all nodes that joined
     group_digest: bytes
     sealed_key: bytes
-    signatures: bytes | None = None  # of the members, in their order
+    signatures: bytes | None = None  # the members', in their order
 
     def __post_init__(self) -> None:
         fits = len(self.member_keys) == COMMITTEE * PUBLIC_KEY_BYTES
@@ -202,9 +205,9 @@ class Committee:
 
 @dataclass(frozen=True, slots=True)
 class RegisterRequest(Message):
-    """Asks a node to register: under a key or for a committee, or in the clear.
+    """Asks a node to register: under a key, for a committee, or in the clear.
 
-    Where nodes count by their samples, it tells the mean number of the nodes that joined.
+    If nodes are weighted, it carries the mean number of samples of the nodes that joined.
     """
 
     num_joined: int
@@ -213,16 +216,14 @@ class RegisterRequest(Message):
     mean_examples: float | None = None
 
     def __post_init__(self) -> None:
-        require(self.num_joined >= 1, "Nobody joined.")
-        require(self.mean_examples is None or self.mean_examples >= 1.0, "There is no sample.")
+        require(self.num_joined >= 1, "At least one node joined.")
+        fits = self.mean_examples is None or self.mean_examples >= 1.0
+        require(fits, "The mean number of samples is at least 1.")
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterReply(Message):
-    """What the rule adds up over all nodes, and for an agent the node's label distribution.
-
-    Both are encrypted.
-    """
+    """The node's registration and, if there is an agent, its label distribution, both encrypted."""
 
     registration: bytes
     distribution: bytes | None = None
@@ -234,7 +235,7 @@ class OpenRequest(Message):
 
     exchange: int
     covered: bytes  # a bit for each node that joined
-    total: bytes  # of what these nodes sent
+    total: bytes  # sum of these nodes' vectors
 
     def __post_init__(self) -> None:
         require(self.exchange >= 0, "Exchanges are numbered from 0.")
@@ -242,7 +243,7 @@ class OpenRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class OpenReply(Message):
-    """The member's pads of these nodes with its noise, sealed to all nodes, and its signature."""
+    """The member's part: its pads for these nodes less its noise, sealed to the group."""
 
     sealed: bytes
     signature: bytes | None = None
@@ -253,9 +254,9 @@ class OpenReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class SettleRequest(Message):
-    """The encrypted sum of what so many nodes told last, for them to go on with the rule.
+    """Sends nodes the encrypted sum of their last contributions, to go on with the rule.
 
-    The sums of an epoch are numbered from 0, that of the registrations.
+    The sums of an epoch are numbered from 0, which is the sum of the registrations.
     """
 
     sums: bytes
@@ -267,14 +268,15 @@ class SettleRequest(Message):
 
 
 def _require_sum(request: SettleRequest) -> None:
-    require(request.num_clients >= 1 and request.exchange >= 0, "A sum covers a client.")
+    fits = request.num_clients >= 1 and request.exchange >= 0
+    require(fits, "A sum covers a client, and exchanges are numbered from 0.")
 
 
 @dataclass(frozen=True, slots=True)
 class SettleReply(Message):
-    """What the node adds to the next sum, encrypted; nothing once the rule is settled.
+    """The node's encrypted contribution to the next sum; None once the rule is settled.
 
-    A settled rule may have a finding for the operator, the same one at every node.
+    A settled rule may report a finding to the operator, the same at every node.
     """
 
     contribution: bytes | None = None
@@ -286,9 +288,9 @@ class SettleReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class ParticipateRequest(SettleRequest):
-    """The last sum of the rule, which a node reads once, and the rounds for which to draw.
+    """Asks a node to draw `num_tries` times for each of some rounds.
 
-    In each of them a node draws `num_tries` times.
+    It carries the rule's last sum, which the node reads unless it did before.
     """
 
     first_round: int
@@ -298,13 +300,13 @@ class ParticipateRequest(SettleRequest):
     def __post_init__(self) -> None:
         positive = min(self.first_round, self.num_rounds, self.num_tries) >= 1
         require(positive, "Numbers of rounds and tries are at least 1.")
-        require(self.num_rounds * self.num_tries <= MAX_DRAWS, "More draws than any node makes.")
+        require(self.num_rounds * self.num_tries <= MAX_DRAWS, "A request has at most 2^20 draws.")
         _require_sum(self)
 
 
 @dataclass(frozen=True, slots=True)
 class ParticipateReply(Message):
-    """A node's own draws and the rounds it will not train in, as the bits of `draws`."""
+    """A node's draws and the rounds it will not train in, as bits; `draws` packs them."""
 
     decisions: bytes
     unwilling: bytes
@@ -312,9 +314,10 @@ class ParticipateReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class DetermineRequest(Message):
-    """For some rounds, encrypted sums of ``p_l`` and ``||p_l||^2``: one for each try or group.
+    """Asks an agent for the best try or groups of some rounds.
 
-    They are end to end; there are `num_sums` of each round, and each covers `num_clients`.
+    It carries the encrypted sums of ``p_l`` and ``||p_l||^2`` over each try or group, concatenated.
+    `num_sums` has a number for each round, `num_clients` a number for each sum.
     """
 
     sums: bytes
@@ -322,14 +325,14 @@ class DetermineRequest(Message):
     num_clients: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        require(len(self.num_sums) > 0 and min(self.num_sums) >= 1, "A round has a sum.")
-        require(sum(self.num_sums) == len(self.num_clients), "Each sum covers some clients.")
+        require(len(self.num_sums) > 0 and min(self.num_sums) >= 1, "Each round has a sum.")
+        require(sum(self.num_sums) == len(self.num_clients), "Each sum has its number of clients.")
         require(min(self.num_clients) >= 1, "A sum covers a client.")
 
 
 @dataclass(frozen=True, slots=True)
 class DetermineReply(Message):
-    """The index of the best try of each round, or the indices of its best groups; nothing else."""
+    """The index of each round's best try, or the indices of its best groups; nothing else."""
 
     chosen: tuple[int, ...]
 

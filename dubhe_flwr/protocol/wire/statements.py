@@ -1,7 +1,8 @@
-"""What nodes sign with pinned keys: their own key for delivery, and as agent the epoch's key.
+"""The statements that nodes with pinned keys sign.
 
-Each statement says for which protocol, epoch and announced parameters it is made. So none can be
-replayed in another epoch, and nodes that were shown different parameters trust no common agent.
+Each statement names the protocol, the epoch and the announced parameters. So it cannot be replayed
+in another epoch, and nodes that were shown different parameters do not accept each other's
+signatures.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from dubhe_flwr.protocol.wire.messages import PUBLIC_KEY_BYTES, JoinRequest
 
 @lru_cache(maxsize=16)
 def parameters_digest(announced: JoinRequest) -> bytes:
-    """Return the SHA-256 of everything that a node was told of an epoch.
+    """Return the SHA-256 of all parameters of an epoch that a node was told.
 
     >>> some, others = (JoinRequest("paper", "{}", k, 2048, 1000, 3, 1000) for k in (20, 21))
     >>> parameters_digest(some) == parameters_digest(others)
@@ -30,7 +31,7 @@ def parameters_digest(announced: JoinRequest) -> bytes:
     parts: list[bytes] = []
     for name, value in sorted(encode(announced).items()):
         if isinstance(value, str):
-            # Half of a surrogate pair has no UTF-8 form, and yet a server may announce it.
+            # Half of a surrogate pair has no UTF-8 form, but a server may announce it.
             written = value.encode(errors="surrogatepass")
         else:
             written = struct.pack(">q", value)
@@ -39,11 +40,11 @@ def parameters_digest(announced: JoinRequest) -> bytes:
 
 
 def join_statement(epoch: bytes, announced: JoinRequest, public_key: bytes) -> bytes:
-    """Return what a node signs when it joins: that this key for delivery is its own."""
+    """Return what a node signs when it joins: that this delivery key is its own."""
     return prefixed(b"join", PROTOCOL_TAG.encode(), epoch, parameters_digest(announced), public_key)
 
 
-def key_statement(  # noqa: PLR0917 - what the key is for, and whose it is
+def key_statement(  # noqa: PLR0917 - everything that the statement binds
     epoch: bytes,
     announced: JoinRequest,
     layout: Layout,
@@ -51,10 +52,10 @@ def key_statement(  # noqa: PLR0917 - what the key is for, and whose it is
     public_key: PublicKey,
     recipient: bytes,
 ) -> bytes:
-    """Return what an agent signs for one recipient: that it made this key, for this recipient.
+    """Return what an agent signs for one recipient: that it made this key for this recipient.
 
-    Agent and recipient are told by the public halves of their keys for delivery. The recipient's
-    is new in each epoch, so that a statement is worth nothing in another one.
+    Agent and recipient are named by their public delivery keys. The recipient's key is new in each
+    epoch, so a statement is worthless in another one.
     """
     return prefixed(
         b"key",
@@ -68,7 +69,7 @@ def key_statement(  # noqa: PLR0917 - what the key is for, and whose it is
     )
 
 
-def appointment_statement(  # noqa: PLR0917 - who is a member of what
+def appointment_statement(  # noqa: PLR0917 - everything that the statement binds
     epoch: bytes,
     announced: JoinRequest,
     roster: bytes,
@@ -79,7 +80,7 @@ def appointment_statement(  # noqa: PLR0917 - who is a member of what
 ) -> bytes:
     """Return what a member of a committee signs: who joined, who opens sums, and its own place.
 
-    Its key for delivery is the one at its place. Only the first member makes a group key.
+    `place` is the position of its key in `member_keys`. Only the first member makes a group key.
     """
     return prefixed(
         b"appointment",
@@ -93,7 +94,7 @@ def appointment_statement(  # noqa: PLR0917 - who is a member of what
     )
 
 
-def release_statement(  # noqa: PLR0917 - what is released of what
+def release_statement(  # noqa: PLR0917 - everything that the statement binds
     epoch: bytes,
     announced: JoinRequest,
     exchange: int,
@@ -102,9 +103,9 @@ def release_statement(  # noqa: PLR0917 - what is released of what
     total: bytes,
     sealed: bytes,
 ) -> bytes:
-    """Return what a member signs when it opens a sum: over whom, of what, and its part of it.
+    """Return what a member signs when it opens a sum: which nodes and total, and its own part.
 
-    The nodes in the sum are told by the digest of their bits.
+    `covered` is the digest of the bits that mark the nodes in the sum.
     """
     return prefixed(
         b"release",
@@ -121,22 +122,22 @@ def release_statement(  # noqa: PLR0917 - what is released of what
 def check_roster(
     pinned: PinnedKeys, epoch: bytes, announced: JoinRequest, public_keys: bytes, signatures: bytes
 ) -> list[bytes]:
-    """Return who signed each key of a roster: as many trusted nodes as there are keys.
+    """Return the signer of each key of a roster; each is another trusted node.
 
-    Raises `UntrustedError` if a key is not signed, or two by one node.
+    Raises `UntrustedError` if a key is not signed, or a node signed two of them.
     """
     keys = list(split(public_keys, PUBLIC_KEY_BYTES))
     signed = list(split(signatures, SIGNATURE_BYTES))
     if len(keys) != len(signed):
-        raise UntrustedError("There is not one signature for each key.")
+        raise UntrustedError("Each key needs exactly one signature.")
     signers = []
     for position, (key, signature) in enumerate(zip(keys, signed, strict=True), start=1):
         try:
             signers.append(pinned.trusted.signer(join_statement(epoch, announced, key), signature))
         except UntrustedError as error:
             raise UntrustedError(
-                f"Key {position} of {len(keys)} is not of a trusted node that joined this epoch "
-                f"under these parameters: {error}"
+                f"Key {position} of {len(keys)} does not belong to a trusted node that joined this "
+                f"epoch under these parameters: {error}"
             ) from None
     if len(set(signers)) < len(keys):
         raise UntrustedError("A node signed more than one of the keys.")
@@ -144,5 +145,5 @@ def check_roster(
 
 
 def split(joined: bytes, size: int) -> Iterator[bytes]:
-    """Yield byte strings of one size that were put end to end."""
+    """Yield the byte strings of one size that were concatenated."""
     return (joined[start : start + size] for start in range(0, len(joined), size))

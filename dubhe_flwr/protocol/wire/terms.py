@@ -1,4 +1,4 @@
-"""The terms of an epoch: what both sides derive from what was announced."""
+"""The terms of an epoch: the rule, vault and vector shapes that follow from the join request."""
 
 from functools import lru_cache
 from typing import Final
@@ -20,13 +20,13 @@ SETTLEMENT: Final = "settlement"
 MAX_CLASSES: Final = MAX_REGISTRY_LENGTH
 MAX_KEY_BITS: Final = 8192
 LARGEST_WEIGHT: Final = 4.0
-"""Of a node, relative to the mean; the least is its inverse."""
+"""Largest weight of a node relative to the mean; the smallest is its inverse."""
 
 
 class Terms:
-    """Rule and vault of an epoch, from what is announced and the ``C`` that the nodes say.
+    """An epoch's rule and vault, from the announced parameters and the nodes' ``C``.
 
-    It is a `RefusedError` if they cannot work.
+    Raises `RefusedError` if they cannot work.
     """
 
     def __init__(self, announced: JoinRequest, num_classes: int) -> None:
@@ -35,7 +35,7 @@ class Terms:
         self.rule: Rule = rule_of(announced)
         largest_weight = LARGEST_WEIGHT if announced.weighted else 1.0
         self.frame = Frame(num_classes, announced.max_clients, largest_weight)
-        # Neither counting the slots nor making the key may keep a node busy for ever.
+        # A server must not keep a node busy for ever with counting slots or making a key.
         if num_classes > MAX_CLASSES or announced.key_bits > MAX_KEY_BITS:
             raise RefusedError(
                 f"An epoch has at most {MAX_CLASSES} classes and keys of {MAX_KEY_BITS} bits, not "
@@ -61,20 +61,20 @@ class Terms:
         return with_square(fixed_point_distribution(own.label_counts, total))
 
     def covers(self, sums: NDArray[np.int64], num_clients: int) -> bool:
-        """Return whether that can be a sum of what so many nodes register for determination."""
+        """Return whether `num_clients` label distributions could add up to these sums."""
         least = round(FIXED_POINT_SCALE / self.frame.largest_weight**2)
         total = int(sums[:-1].sum())
         return num_clients * least <= total <= num_clients * FIXED_POINT_SCALE
 
 
 def has_committee(rule: Rule, has_agent: bool) -> bool:
-    """Return whether a committee opens the sums of a rule: its parts are for all nodes alike."""
+    """Return whether a committee opens the rule's sums; it cannot open sums for a single agent."""
     return rule.vault == "committee" and not has_agent
 
 
 @lru_cache(maxsize=16)
 def rule_of(announced: JoinRequest) -> Rule:
-    """Return the rule that is announced; `RefusedError` if it is not known or cannot work."""
+    """Return the announced rule. Raises `RefusedError` if it is not known or cannot work."""
     return announced_rule(announced.rule, announced.rule_settings)
 
 

@@ -159,7 +159,7 @@ class TestRoundsPerDraw:
         wills(nodes, range(4, 12), lambda server_round: server_round != 2)
         nodes.play(1)
         nodes.exchanges.clear()
-        with pytest.raises(QuorumError, match="2 nodes are registered, willing and there"):
+        with pytest.raises(QuorumError, match="2 nodes are registered, willing and connected"):
             nodes.play(2, nodes.ids[2:])
         assert nodes.exchanges == []
 

@@ -90,7 +90,7 @@ class TestErrors:
         alter(nodes, "join", failed, nodes.ids[:1])
         plan = nodes.play(2)
         assert (plan.fallback, plan.participants) == (True, ())
-        assert plan.notes[-1].endswith("Nobody is there to train; this round is skipped.")
+        assert plan.notes[-1].endswith("No node can train; this round is skipped.")
 
 
 class TestWho:

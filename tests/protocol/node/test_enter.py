@@ -86,5 +86,5 @@ def test_a_node_makes_one_key_an_epoch() -> None:
     other = next(n for n in nodes.ids if n != node_id)
     moduli = {nodes.handle(agent, request)["modulus"] for agent in (node_id, other)}
     assert len(moduli) == 2
-    refuses(nodes, node_id, {**request, "sequence": 90}, RefusedError, "has made a key in")
+    refuses(nodes, node_id, {**request, "sequence": 90}, RefusedError, "already made a key in")
     assert joined(nodes, node_id).registered is None

@@ -32,7 +32,7 @@ def test_sums_below_half_the_clients(num_registered: int, budget: int) -> None:
     for _ in range(budget):
         own = spend_sums(own, 1)
     for spent, number in ((own, 1), (registered(num_registered), budget + 1)):
-        with pytest.raises(RefusedError, match="decrypts in an epoch are used up"):
+        with pytest.raises(RefusedError, match="decrypts no more sums in this epoch"):
             spend_sums(spent, number)
 
 

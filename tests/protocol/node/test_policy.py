@@ -70,10 +70,10 @@ def test_unfit_label_counts_keep_a_node_out(counts: Any, status: JoinStatus) -> 
 @pytest.mark.parametrize(
     ("node", "said"),
     [
-        (policy([41.5, 42.0, 43.0]), "returned float64 of shape (3,), and has to return a list of"),
+        (policy([41.5, 42.0, 43.0]), "returned float64 of shape (3,), but must return one int"),
         (
             policy([41, 42, 43, 44]),
-            "returned 4 numbers for 3 classes, and has to return the number of samples of each",
+            "returned 4 numbers for 3 classes, but must return the number of samples of each",
         ),
         (BROKEN, "raised KeyError"),
         (UNCOUNTED, f"raised DataError in {__file__}"),
@@ -118,9 +118,9 @@ def test_labels_in_the_place_of_counts(
 @pytest.mark.parametrize(
     ("change", "why", "said"),
     [
-        ({"min_cohort": 2}, "REFUSES_PARAMETERS", "key_bits=2048 and min_cohort=2 of the server"),
-        ({"key_bits": 1024}, "REFUSES_PARAMETERS", "key_bits=1024 and min_cohort=3 of the server"),
-        ({"simulation_seed": 7}, "NOT_SIMULATED", "the server says that this is a simulation"),
+        ({"min_cohort": 2}, "REFUSES_PARAMETERS", "the server's key_bits=2048 and min_cohort=2"),
+        ({"key_bits": 1024}, "REFUSES_PARAMETERS", "the server's key_bits=1024 and min_cohort=3"),
+        ({"simulation_seed": 7}, "NOT_SIMULATED", "the server runs a simulation"),
         ({"rule": "nearest"}, "RULE_NOT_KNOWN", "The rule 'nearest' is not known here; import the"),
         (
             {"rule_settings": '{"reference_set": [500000000, 1000000000], "thresholds": "search"}'},
@@ -157,7 +157,7 @@ def test_a_simulated_node_of_a_server_without_simulation(caplog: pytest.LogCaptu
     for simulated in (True, True, False):
         assert read_label_counts(policy(simulated=simulated), ANNOUNCED) == (1, 2, 3)
     (text,) = caplog.messages
-    assert text.startswith("dubhe: this node is simulated, and the server sets no simulation")
+    assert text.startswith("dubhe: this node is simulated, but the server does not run a sim")
 
 
 def test_who_takes_no_part_is_not_asked_for_labels() -> None:
@@ -184,7 +184,9 @@ def test_willing_that_is_neither_true_nor_false_is_a_no(
     """It is said once, and not in every round: a function without a return is a mistake."""
     warn_once.cache_clear()
     assert [is_willing(policy(willing=lambda _r: answer), r) for r in (1, 2)] == [False, False]
-    assert caplog.messages == ["dubhe: willing returned neither True nor False, which is a no."]
+    assert caplog.messages == [
+        "dubhe: willing returned neither True nor False, which counts as no."
+    ]
 
 
 def test_a_failing_willing_is_a_no(caplog: pytest.LogCaptureFixture) -> None:

@@ -45,7 +45,7 @@ def test_a_request_is_answered_once(stage: Stage) -> None:
     nodes.handle(node_id, request)
     for sequence in (request["sequence"], 1):
         altered = {**request, "sequence": sequence}
-        refuses(nodes, node_id, altered, StaleMessageError, "answered before")
+        refuses(nodes, node_id, altered, StaleMessageError, "already answered")
 
 
 def test_the_last_64_epochs_are_remembered() -> None:
@@ -58,7 +58,7 @@ def test_the_last_64_epochs_are_remembered() -> None:
     memory = nodes.session(node_id).memory
     assert memory.epochs == b"".join(epochs[1:])
     stale = {**request, "epoch": epochs[1]}
-    refuses(nodes, node_id, stale, StaleMessageError, "asked to join that epoch before")
+    refuses(nodes, node_id, stale, StaleMessageError, "already asked to join this epoch")
     nodes.handle(node_id, {**request, "epoch": epochs[0]})
 
 

@@ -41,7 +41,7 @@ class TestAnyRule:
         nodes = federation(rule=Exchanges())
         node_id, request = next_request(nodes, Stage.PARTICIPATE)
         forged = with_slots(nodes, node_id, request, [0])
-        refuses(nodes, node_id, forged, RefusedError, "^The sum is not what it is said to be")
+        refuses(nodes, node_id, forged, RefusedError, "^The sum is not valid")
         (message,) = set(caplog.messages)
         assert message.startswith(
             f"dubhe: the rule {Exchanges.name!r} raised ZeroDivisionError in "

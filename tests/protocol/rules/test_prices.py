@@ -84,11 +84,11 @@ def test_lies_are_refused_by_all(stage: Stage) -> None:
     plan = nodes.play(1)
     assert lies
     assert plan.notes == (
-        "60 of 60 nodes refused at settle; the epoch ends and all register anew.",
-        "Epochs refused in a row: 1; the next one is of 30 of 60 nodes, drawn by lot.",
+        "60 of 60 nodes refused at settle; the epoch ends and all nodes register again.",
+        "Epochs refused in a row: 1; the next one asks 30 of 60 nodes, drawn at random.",
     )
     assert {type(error) for error in nodes.errors} == {RefusedError}
-    assert {str(error) for error in nodes.errors} == {"The sum is not what it is said to be."}
+    assert {str(error) for error in nodes.errors} == {"The sum is not valid."}
 
 
 ADDED = {Stage.REGISTER: "registration", Stage.SETTLE: "contribution"}
@@ -170,7 +170,7 @@ class TestSettle:
     @pytest.mark.parametrize("damage", [(0.0,), (1.0,) * 40])
     def test_another_memory_is_refused(self, damage: tuple[float, ...]) -> None:
         """It is of as many numbers as the state has."""
-        with pytest.raises(RefusedError, match="not those of prices"):
+        with pytest.raises(RefusedError, match="does not belong to these prices"):
             Prices().settle(own(0), POPULATION, damage, summed(Prices()))
 
     @pytest.mark.parametrize("row", [0, 17])

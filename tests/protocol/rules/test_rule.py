@@ -71,7 +71,7 @@ def test_there_is_one_rule_of_a_name() -> None:
 
         name: ClassVar[str] = NAME
 
-    with pytest.raises(SettingsError, match=f"a rule {NAME!r} already; choose another name"):
+    with pytest.raises(SettingsError, match=f"named {NAME!r} already exists; choose another name"):
         register_rule(Other)
     again = type("Exchanges", (Exchanges,), {"__qualname__": Exchanges.__qualname__})
     again.__module__ = Exchanges.__module__

@@ -1,1 +1,1 @@
-"""The stages of the server: one class a stage, which holds what that stage knows."""
+"""The server's stages, one class each; a stage holds everything it knows."""

@@ -28,16 +28,16 @@ from dubhe_flwr.protocol.wire.statements import split
 
 @dataclass(frozen=True)
 class Appoint(Awaiting):
-    """Nodes were asked to be the committee."""
+    """Three nodes were asked to be the committee."""
 
     joined: JoinedNodes
-    members: tuple[int, ...]  # node ids, in their order
-    replies: Mapping[int, AppointReply]  # of those that have answered
+    members: tuple[int, ...]  # node ids, in order of their place in the committee
+    replies: Mapping[int, AppointReply]  # of the members that have answered
     is_repeated: bool
 
     @classmethod
     def begin(cls, context: Context, joined: JoinedNodes) -> tuple[Context, "Appoint"]:
-        """Ask three of the nodes that joined."""
+        """Ask three of the nodes that joined to be the committee."""
         context.check_quorum(len(joined.members), "part of the epoch", None, least=COMMITTEE)
         members = _members(context, joined)
         return cls.ask(context, joined, members, {}, is_repeated=False)
@@ -52,7 +52,7 @@ class Appoint(Awaiting):
         *,
         is_repeated: bool,
     ) -> tuple[Context, "Appoint"]:
-        """Ask the members that have not answered."""
+        """Ask the members that have not answered yet."""
         places = list(joined.members)
         request = AppointRequest(
             joined.public_keys, tuple(map(places.index, members)), joined.signatures
@@ -64,7 +64,7 @@ class Appoint(Awaiting):
     def take(
         self, context: Context, replies: Replies
     ) -> tuple[Context, "KeyMade | Appoint | CommitteeLost"]:
-        """Take the group key and the members' signatures; ask once more who did not answer."""
+        """Take the group key and signatures; ask members that did not answer once more."""
         joined, first = self.joined, self.members[0]
         num_sealed = len(joined.members)
 
@@ -102,9 +102,9 @@ class Appoint(Awaiting):
 
 
 def _members(context: Context, joined: JoinedNodes) -> tuple[int, ...]:
-    """Return who is to be the committee; who was in one that failed in this round comes last.
+    """Return the committee's members; members of one that failed in this round come last.
 
-    Nodes with pinned keys accept three of the first six only, in the order of their keys.
+    Nodes with pinned keys accept only three of the first six trusted keys, in their order.
     """
     order = context.agents(tuple(joined.members))
     if joined.signatures is None:

@@ -1,4 +1,4 @@
-"""The stage `determine`: agents name the best try or groups of each drawn round."""
+"""The stage `determine`: agents choose the best try or groups of each drawn round."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,9 +22,9 @@ from dubhe_flwr.protocol.wire.messages import DetermineReply, DetermineRequest, 
 class Determine(AwaitingInEpoch):
     """Agents were asked about rounds."""
 
-    questions: Mapping[int, Mapping[int, AgentTask]]  # by agent and round
+    tasks: Mapping[int, Mapping[int, AgentTask]]  # by agent and round
     failed: frozenset[int]  # agents that did not answer
-    num_asked: int  # how many times agents were asked in this exchange
+    num_asked: int  # how often agents were asked in this exchange
 
     @classmethod
     def begin(
@@ -34,9 +34,9 @@ class Determine(AwaitingInEpoch):
         failed: frozenset[int] = frozenset(),
         num_asked: int = 0,
     ) -> tuple[Context, "Determine | RoundDetermined"]:
-        """Ask an agent about each of the rounds; nobody where there is nothing to determine."""
+        """Ask an agent about each round in which there is a choice."""
         epoch, has_no_agent = drawn.epoch, False
-        questions: dict[int, dict[int, AgentTask]] = {}
+        tasks: dict[int, dict[int, AgentTask]] = {}
         for server_round, drawn_round in sorted(drawn.rounds.items()):
             cut = agent_task_of(epoch, drawn_round, failed, context.run.seed, server_round)
             if not isinstance(cut, AgentTask):
@@ -45,26 +45,26 @@ class Determine(AwaitingInEpoch):
                 continue
             spent = epoch.num_sums.get(cut.agent, 0) + len(cut.selections)
             epoch = replace(epoch, num_sums={**epoch.num_sums, cut.agent: spent})
-            questions.setdefault(cut.agent, {})[server_round] = cut
+            tasks.setdefault(cut.agent, {})[server_round] = cut
         if has_no_agent:
             context = context.noted("No agent is left to determine; the choice is random.")
-        if not questions:
+        if not tasks:
             return context, RoundDetermined(epoch)
-        requests = {agent: _request(epoch, asked) for agent, asked in questions.items()}
-        num_rounds = sum(map(len, questions.values()))
+        requests = {agent: _request(epoch, asked) for agent, asked in tasks.items()}
+        num_rounds = sum(map(len, tasks.values()))
         context, batch = context.batch(epoch.identity, Stage.DETERMINE, requests, num_rounds)
-        return context, cls(batch, epoch, questions, failed, num_asked + 1)
+        return context, cls(batch, epoch, tasks, failed, num_asked + 1)
 
     def take(
         self, context: Context, replies: Replies
     ) -> tuple[Context, "Determine | RoundDetermined"]:
-        """Take the agents' answers; ask others about the rounds for which none came."""
+        """Take the agents' answers; ask other agents about the rounds left without one."""
 
         def refuse(node_id: int, reply: DetermineReply) -> str | None:
-            asked = list(self.questions[node_id].values())
-            fits = len(reply.chosen) == sum(len(question.first) for question in asked) and all(
-                question.is_answer(chosen)
-                for question, chosen in zip(asked, _by_round(reply.chosen, asked), strict=True)
+            asked = list(self.tasks[node_id].values())
+            fits = len(reply.chosen) == sum(len(task.first) for task in asked) and all(
+                task.is_answer(chosen)
+                for task, chosen in zip(asked, _by_round(reply.chosen, asked), strict=True)
             )
             return None if fits else "no such try or groups"
 
@@ -72,22 +72,22 @@ class Determine(AwaitingInEpoch):
         context = context.reported(report)
         epoch, failed = self.epoch, set(self.failed)
         unanswered: dict[int, AgentTask] = {}
-        for agent, asked in self.questions.items():
+        for agent, asked in self.tasks.items():
             if agent not in accepted:
                 failed.add(agent)
                 unanswered |= asked
                 continue
             answers = _by_round(accepted[agent].chosen, list(asked.values()))
-            for (server_round, question), chosen in zip(asked.items(), answers, strict=True):
-                epoch = _with_round(epoch, server_round, question, chosen)
+            for (server_round, task), chosen in zip(asked.items(), answers, strict=True):
+                epoch = _with_round(epoch, server_round, task, chosen)
         if unanswered and self.num_asked < MAX_AGENTS:
             context = context.noted("An agent did not determine.")
-            rounds = {r: question.drawn for r, question in unanswered.items()}
+            rounds = {r: task.drawn for r, task in unanswered.items()}
             return self.begin(
                 context, RoundsDrawn(epoch, rounds), frozenset(failed), self.num_asked
             )
-        for server_round, question in unanswered.items():
-            epoch = _with_round(epoch, server_round, question, question.first)
+        for server_round, task in unanswered.items():
+            epoch = _with_round(epoch, server_round, task, task.first)
         if unanswered:
             context = context.noted("No agent determined; the choice is random.")
         return context, RoundDetermined(epoch)
@@ -98,16 +98,16 @@ def _with_round(epoch: Epoch, server_round: int, cut: CutRound, chosen: tuple[in
 
 
 def _request(epoch: Epoch, asked: Mapping[int, AgentTask]) -> DetermineRequest:
-    """Sum the encrypted ``p_l`` of each try or group of some rounds."""
-    selections = [indices for question in asked.values() for indices in question.selections]
+    """Sum the encrypted ``p_l`` over each try or group in an agent's rounds."""
+    selections = [indices for task in asked.values() for indices in task.selections]
     return DetermineRequest(
         sums=b"".join(epoch.sum_of_distributions(indices) for indices in selections),
-        num_sums=tuple(len(question.selections) for question in asked.values()),
+        num_sums=tuple(len(task.selections) for task in asked.values()),
         num_clients=tuple(len(indices) for indices in selections),
     )
 
 
 def _by_round(chosen: Sequence[int], asked: Sequence[AgentTask]) -> list[tuple[int, ...]]:
-    """Split an agent's answer into those for its rounds."""
-    ends = list(accumulate((len(question.first) for question in asked), initial=0))
+    """Split an agent's answer by round."""
+    ends = list(accumulate((len(task.first) for task in asked), initial=0))
     return [tuple(chosen[begin:end]) for begin, end in pairwise(ends)]

@@ -1,4 +1,4 @@
-"""The stage `join`: nodes are asked whether they take part in a new epoch."""
+"""The stage `join`: the server asks nodes to take part in a new epoch."""
 
 import secrets
 from collections import Counter
@@ -25,21 +25,21 @@ from dubhe_flwr.protocol.wire.statements import join_statement
 from dubhe_flwr.protocol.wire.terms import LARGEST_WEIGHT
 
 _EACH_CLASS: Final = (
-    "label_counts must return a number for each class, also for the last ones, and not the labels: "
-    "count_labels makes them."
+    "label_counts must return one count for each class, including classes without samples, and not "
+    "the labels themselves; count_labels makes these counts."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class JoinedNodes:
-    """The nodes that joined an epoch, with their replies in the order of the aliases."""
+    """The nodes that joined an epoch, with their replies, ordered by alias."""
 
     invitation: Invitation
     members: Mapping[int, JoinReply]
 
     @property
     def mean_examples(self) -> float | None:
-        """Mean number of samples, where nodes count by them; a node that lies hardly moves it."""
+        """Mean number of samples, if nodes are weighted; robust to a node that lies."""
         told = (reply.num_examples for reply in self.members.values())
         numbers = [number for number in told if number is not None]
         if not numbers:
@@ -49,12 +49,12 @@ class JoinedNodes:
 
     @property
     def public_keys(self) -> bytes:
-        """Keys for sealed delivery, end to end."""
+        """The nodes' keys for sealed delivery, concatenated."""
         return b"".join(reply.public_key for reply in self.members.values())
 
     @property
     def signatures(self) -> bytes | None:
-        """Signatures of these keys, end to end; None if nobody signed."""
+        """Signatures of these keys, concatenated; None if no node signed."""
         if all(reply.signature is None for reply in self.members.values()):
             return None
         unsigned = bytes(SIGNATURE_BYTES)
@@ -63,26 +63,27 @@ class JoinedNodes:
 
 @dataclass(frozen=True)
 class Join(Awaiting):
-    """Nodes were asked to join under what is announced; others were left out by lot."""
+    """Nodes were asked to join; nodes beyond the sample were left out."""
 
     announced: JoinRequest
     left_out: frozenset[int]
 
     @classmethod
     def begin(cls, context: Context) -> tuple[Context, "Join"]:
-        """Ask the nodes that are there, or as many of them as may register, to join a new epoch."""
+        """Ask the connected nodes, or a random sample of them, to join a new epoch."""
         present = context.in_order(context.round.present)
         num_refused = context.run.num_refused_epochs
         *before, number = _nums_asked(context.settings, len(present), num_refused)
         lots = generator(context.run.seed, "sample", context.server_round).permutation(len(present))
-        # Next to those of the refused epochs: a node that lies is in one of two parts.
+        # After a refused epoch, ask the half that was not asked last time: a lying node is in only
+        # one of the two.
         drawn = {present[lot] for lot in np.roll(lots, -sum(before))[:number]}
-        # Whoever may open the sums is always asked.
+        # Nodes that may be in the committee are always asked.
         asked = sorted(drawn | (context.run.candidates & context.round.present))
         if num_refused:
             context = context.noted(
-                f"Epochs refused in a row: {num_refused}; the next one is of {number} of "
-                f"{len(present)} nodes, drawn by lot."
+                f"Epochs refused in a row: {num_refused}; the next one asks {number} of "
+                f"{len(present)} nodes, drawn at random."
             )
         announced = context.settings.announced(context.run.seed)
         identity = secrets.token_bytes(EPOCH_ID_BYTES)
@@ -90,7 +91,7 @@ class Join(Awaiting):
         return context, cls(batch, announced, context.round.present.difference(asked))
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, JoinedNodes]:
-        """Take those that join under one number of classes."""
+        """Take the nodes that join and agree on the number of classes."""
         identity = self.batch.header.epoch
         seen: set[bytes] = set()
         signers: set[bytes] = set()
@@ -109,7 +110,7 @@ class Join(Awaiting):
                 statement = join_statement(identity, self.announced, reply.public_key)
                 if (reason := _untrusted(trusted, statement, reply, signers)) is not None:
                     return reason
-            if reply.public_key in seen:  # an agent would refuse them all
+            if reply.public_key in seen:  # an agent would refuse the whole list
                 return "public key of another node"
             seen.add(reply.public_key)
             return None
@@ -152,9 +153,10 @@ class Join(Awaiting):
 
 
 def _nums_asked(settings: Settings, num_present: int, num_refused: int) -> list[int]:
-    """Return how many nodes each refused epoch asked, and how many the next one does.
+    """Return how many nodes each refused epoch asked, and how many the next one asks.
 
-    Half as many each time; not below the quorum, nor below K once that is less than half of all.
+    Each number is half the previous one, but not below the quorum, nor below K unless K is more
+    than half of the nodes.
     """
     number = min(num_present, settings.max_registered)
     least = max(settings.least_nodes, min(settings.num_participants, number // 2))
@@ -162,7 +164,7 @@ def _nums_asked(settings: Settings, num_present: int, num_refused: int) -> list[
 
 
 def _by_alias(told: Mapping[int, JoinReply], known: Mapping[int, str]) -> dict[int, JoinReply]:
-    """Return, of the nodes with one alias, the one that had it before, or else the first."""
+    """Return one node for each alias: the one that had it before, or else the first."""
     known_first = sorted(told, key=lambda n: known.get(n) != told[n].alias)
     owners = {told[n].alias: n for n in reversed(known_first)}
     return {n: reply for n, reply in told.items() if owners[reply.alias] == n}
@@ -171,9 +173,9 @@ def _by_alias(told: Mapping[int, JoinReply], known: Mapping[int, str]) -> dict[i
 def _of_one_length(
     context: Context, accepted: Mapping[int, JoinReply]
 ) -> tuple[Context, int, list[int]]:
-    """Return the number of classes that most nodes have, and the nodes with others; note these.
+    """Return the number of classes that most nodes report, and the nodes that report another.
 
-    Of equally frequent numbers it is the largest.
+    The largest number wins a tie. A note names the nodes that differ.
     """
     told = (reply.num_classes for reply in accepted.values())
     counted = Counter(number for number in told if number is not None)
@@ -186,19 +188,19 @@ def _of_one_length(
             f"{nodes} nodes have {length}" for length, nodes in counted.most_common()
         )
         note = (
-            f"Nodes disagree on the number of classes ({lengths}); only those with {num_classes} "
+            f"Nodes disagree on the number of classes ({lengths}); only nodes with {num_classes} "
             "go on."
         )
     else:
         names = ", ".join(f"node {accepted[n].alias} has {accepted[n].num_classes}" for n in others)
-        note = f"Most nodes have {num_classes} classes; others stay out: {names}."
+        note = f"Most nodes have {num_classes} classes; these stay out: {names}."
     return context.noted(f"{note} {_EACH_CLASS}"), num_classes, others
 
 
 def _untrusted(
     trusted: TrustedKeys, statement: bytes, reply: JoinReply, signers: set[bytes]
 ) -> str | None:
-    """Return why agents would refuse a join key, where the server knows whom they trust."""
+    """Return why agents would refuse a join key, given the trusted keys; None if they accept it."""
     try:
         signer = trusted.signer(statement, reply.signature)
     except UntrustedError:

@@ -1,4 +1,4 @@
-"""The stage `keygen`: an agent makes the key of the epoch."""
+"""The stage `keygen`: an agent makes the epoch's Paillier key."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ from dubhe_flwr.protocol.wire.statements import split
 
 @dataclass(frozen=True)
 class KeyMade:
-    """The epoch has a key, and each node's request its own sealed one."""
+    """Nodes can register: the requests carry each node's sealed key."""
 
     joined: JoinedNodes
-    agents: tuple[int, ...]  # whom to ask next, if it does not open
-    public: bytes  # what the server needs to add up
+    agents: tuple[int, ...]  # agents to ask next, if nodes cannot open their keys
+    public: bytes  # what the server needs to add up vectors
     requests: Mapping[int, RegisterRequest]
-    committee: tuple[int, ...] = ()  # its members, where one opens the sums
+    committee: tuple[int, ...] = ()  # members of the committee, if there is one
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,18 @@ class Keygen(Awaiting):
     """An agent was asked for the key."""
 
     joined: JoinedNodes
-    agents: tuple[int, ...]  # whom to ask next, if none comes
+    agents: tuple[int, ...]  # agents to ask next, if this one does not answer
 
     @classmethod
     def begin(cls, context: Context, joined: JoinedNodes) -> tuple[Context, "Keygen | KeyMade"]:
-        """Ask the first agent; nobody in a simulation that does not encrypt."""
+        """Ask the first agent for a key, unless a simulation runs in the clear."""
         if joined.invitation.announced.in_the_clear:
             requests = dict.fromkeys(
                 joined.members,
                 RegisterRequest(len(joined.members), mean_examples=joined.mean_examples),
             )
-            # It takes a number as with encryption, for the next request to join to have the same.
+            # Use up a sequence number as with encryption, so that the next join request has the
+            # same number in both simulations.
             return context.counted(), KeyMade(joined, (), b"", requests)
         agents = context.agents(tuple(joined.members))[:MAX_AGENTS]
         return cls.ask(context, joined, agents)
@@ -55,7 +56,7 @@ class Keygen(Awaiting):
     def ask(
         cls, context: Context, joined: JoinedNodes, agents: tuple[int, ...]
     ) -> tuple[Context, "Keygen"]:
-        """Ask the first of these agents; the others may be asked next."""
+        """Ask the first of these agents; keep the rest in case it fails."""
         if not agents:
             context.give_up("No agent made a key; see nodes' logs, or set trusted_keys.", None)
         agent, *others = agents

@@ -17,7 +17,7 @@ from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
 @dataclass(frozen=True)
 class OpenedSum:
-    """The last sum of the registered nodes can be read by them."""
+    """The registered nodes can read their last sum."""
 
     registered: RegisteredNodes
 
@@ -34,10 +34,10 @@ class Open(Awaiting):
     def begin(
         cls, context: Context, registered: RegisteredNodes
     ) -> tuple[Context, "Open | OpenedSum"]:
-        """Ask the committee; nobody where there is none."""
+        """Ask the committee, if there is one."""
         invitation = registered.joined.invitation
         if not registered.committee:
-            # A simulation in the clear counts what a committee would be asked.
+            # Use up a sequence number for the request that a committee would get, as with it.
             with_committee = invitation.terms.vault.num_members > 0
             return context.counted(int(with_committee)), OpenedSum(registered)
         return cls.ask(context, registered, {}, is_repeated=False)
@@ -51,7 +51,7 @@ class Open(Awaiting):
         *,
         is_repeated: bool,
     ) -> tuple[Context, "Open"]:
-        """Ask the members that have not answered."""
+        """Ask the members that have not answered yet."""
         last = registered.last_sum
         request = OpenRequest(last.exchange, _covered(registered), last.sums)
         asked = dict.fromkeys([n for n in registered.committee if n not in replies], request)
@@ -62,10 +62,10 @@ class Open(Awaiting):
     def take(
         self, context: Context, replies: Replies
     ) -> tuple[Context, "OpenedSum | Open | CommitteeLost"]:
-        """Put the members' parts behind the total; ask once more who did not answer."""
+        """Append the members' parts to the total; ask members that did not answer once more."""
         registered = self.registered
         vault, last = registered.joined.invitation.terms.vault, registered.last_sum
-        assert isinstance(vault, Committee)  # noqa: S101 - others have no such stage
+        assert isinstance(vault, Committee)  # noqa: S101 - other vaults never get here
         field = SETTLEMENT if last.exchange else REGISTRATION
 
         def refuse(_node_id: int, reply: OpenReply) -> str | None:
@@ -86,6 +86,6 @@ class Open(Awaiting):
 
 
 def _covered(registered: RegisteredNodes) -> bytes:
-    """Return a bit for each node that joined: whether it is in the last sum."""
+    """Return a bit for each node that joined, set if it is in the last sum."""
     bits = [node_id in registered.distributions for node_id in registered.joined.members]
     return np.packbits(bits).tobytes()

@@ -1,4 +1,4 @@
-"""The stage `participate`: the nodes of an epoch draw."""
+"""The stage `participate`: registered nodes draw whether they volunteer."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +18,7 @@ from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateReque
 
 @dataclass(frozen=True)
 class RoundsDrawn:
-    """Rounds for which the nodes have drawn, and the epoch with what the draws cost."""
+    """Rounds for which the nodes have drawn, and the epoch with these draws charged."""
 
     epoch: Epoch
     rounds: Mapping[int, DrawnRound]
@@ -33,16 +33,16 @@ class RoundDetermined:
 
 @dataclass(frozen=True)
 class Participate(AwaitingInEpoch):
-    """Nodes were asked to draw; where the epoch has held before, not for the first time."""
+    """Nodes were asked to draw."""
 
     request: ParticipateRequest
-    was_drawn: bool
+    was_drawn: bool  # whether nodes drew earlier in this epoch
 
     @classmethod
     def begin(
         cls, context: Context, epoch: Epoch
     ) -> tuple[Context, "Participate | RoundDetermined"]:
-        """Ask all registered nodes that are there to draw, if the round is not drawn yet."""
+        """Ask all connected, registered nodes to draw, unless the round is drawn already."""
         settings, server_round = context.settings, context.server_round
         ready = epoch.rounds.get(server_round)
         if ready is not None and not _may_be_drawn_anew(context, epoch, ready):
@@ -58,10 +58,10 @@ class Participate(AwaitingInEpoch):
             **asdict(last), first_round=server_round, num_rounds=num_rounds, num_tries=num_tries
         )
         here = [node_id for node_id in epoch.registered if node_id in context.round.present]
-        context.check_quorum(len(here), "registered and there", epoch)
+        context.check_quorum(len(here), "registered and connected", epoch)
         was_drawn = epoch.num_draws > 0
         spent = epoch.num_draws + epoch.draws_charged(num_rounds * num_tries)
-        # Kept at once: draws that were asked for are spent, whatever comes of them.
+        # Charged at once: a draw counts as soon as it is asked for, even if the round fails.
         epoch = replace(epoch, num_draws=spent)
         requests = dict.fromkeys(here, request)
         context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests, num_rounds)
@@ -99,7 +99,7 @@ class Participate(AwaitingInEpoch):
 
 
 def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: DeterminedRound) -> bool:
-    """Return whether too few are there of those who drew, and enough of those who may yet."""
+    """Return whether too few nodes of a draw are left, and enough others could draw again."""
     settings = context.settings
     here = context.round.eligible
     if len(ready.willing(epoch.registered, here)) >= settings.least_nodes:

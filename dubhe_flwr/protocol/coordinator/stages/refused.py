@@ -1,4 +1,4 @@
-"""An epoch that the nodes refuse ends, and another one begins in the same round."""
+"""Replaces an epoch that nodes refuse, or whose committee failed, in the same round."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -8,15 +8,15 @@ from dubhe_flwr.protocol.coordinator.stages.join import Join
 from dubhe_flwr.protocol.plan import StageReport
 
 _MAX_RENEWALS: Final = 6
-"""How often an epoch is ended in one round because the nodes refuse it."""
+"""How many refused epochs are replaced in one round before it is given up."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The nodes refuse the epoch, as the report of its last stage says.
+    """The nodes refused the epoch; `report` is about the stage in which they did.
 
-    If they drew in it before, its sum was good: then they have forgotten the epoch, and nobody is
-    to blame for what was registered.
+    If they drew in it before, its sum was good. Then they have forgotten the epoch, and no
+    registration is to blame.
     """
 
     report: StageReport
@@ -25,17 +25,17 @@ class Refused:
 
 @dataclass(frozen=True)
 class CommitteeLost:
-    """Members of the committee do not answer, or nodes do not accept it."""
+    """Members of the committee do not answer, or nodes do not accept the committee."""
 
     members: tuple[int, ...]
 
 
 def is_refused(context: Context, report: StageReport) -> bool:
-    """Return whether the nodes refuse the epoch itself, so that only another one helps.
+    """Return whether the nodes refuse the epoch itself, so that a new one is needed.
 
-    One false registration makes all nodes refuse the sum; nodes that were restarted without their
-    memory, or a server that was set back, do not know each other's epoch. The stage cannot go on
-    with fewer replies than `least_nodes` of the settings.
+    One invalid registration makes all nodes refuse the sum. Nodes that restarted without their
+    memory, or a server that went back to an older state, do not know each other's epoch. The stage
+    also cannot go on with fewer replies than `least_nodes` of the settings.
     """
     if context.round.num_renewals >= _MAX_RENEWALS:
         return False
@@ -44,26 +44,26 @@ def is_refused(context: Context, report: StageReport) -> bool:
 
 
 def appoint_anew(context: Context, lost: CommitteeLost) -> tuple[Context, Join]:
-    """Register anew in the same round; the members of this committee come last in the next one."""
+    """Register again in the same round; the next committee uses these members last."""
     names = ", ".join(context.run.aliases.get(n, str(n)) for n in lost.members)
     if context.round.num_renewals >= _MAX_RENEWALS:
         context.give_up(f"No committee opens the sums; the last one failed at {names}.", None)
     context = context.with_used_agents(lost.members)
-    context = context.noted(f"The committee failed at {names}; all register anew.")
+    context = context.noted(f"The committee failed at {names}; all nodes register again.")
     this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)
     return Join.begin(replace(context, round=this_round))
 
 
 def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
-    """Register anew in the same round.
+    """Register again in the same round.
 
-    Where a node may have registered what does not add up, half as many are asked as before, and
-    others as far as there are some.
+    If an invalid registration may be the cause, the next epoch asks half the number of nodes, and
+    other ones if possible.
     """
     report = refused.report
     context = context.noted(
         f"{report.num_errors} of {report.sent} nodes refused at {report.stage}; the "
-        "epoch ends and all register anew."
+        "epoch ends and all nodes register again."
     )
     num_refused = context.run.num_refused_epochs + (not refused.was_drawn)
     run = replace(context.run, num_refused_epochs=num_refused)

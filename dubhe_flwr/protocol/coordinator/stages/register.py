@@ -1,4 +1,4 @@
-"""The stage `register`: nodes encrypt what the rule adds up, and their label distributions."""
+"""The stage `register`: nodes send their registrations and label distributions, encrypted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
 
 @dataclass(frozen=True)
 class RegisteredNodes:
-    """The nodes that registered, and have missed no exchange since."""
+    """The nodes that registered and have answered every exchange since."""
 
-    joined: JoinedNodes  # the nodes that joined, these among them
-    public: bytes  # what the server needs to add up
-    # Hidden p_l by node id, in the order of the aliases; empty where there is no agent.
+    joined: JoinedNodes  # all nodes that joined, including nodes that dropped out since
+    public: bytes  # what the server needs to add up vectors
+    # Encrypted p_l by node id, ordered by alias; empty without an agent.
     distributions: Mapping[int, bytes]
-    num_registered: int  # clients that the sum of the registrations covers
-    last_sum: SettleRequest  # what the nodes are given next: the sum of what they told last
-    committee: tuple[int, ...] = ()  # its members, where one opens the sums
+    num_registered: int  # clients covered by the sum of the registrations
+    last_sum: SettleRequest  # the sum of the nodes' last contributions, to send to them next
+    committee: tuple[int, ...] = ()  # members of the committee, if there is one
 
 
 @dataclass(frozen=True)
 class Register(Awaiting):
-    """Nodes were sent their sealed keys."""
+    """Nodes were sent their sealed keys and asked to register."""
 
     made: KeyMade
 
@@ -43,7 +43,7 @@ class Register(Awaiting):
     def take(
         self, context: Context, replies: Replies
     ) -> tuple[Context, RegisteredNodes | Keygen | CommitteeLost]:
-        """Add up the registrations; ask another agent if its key opened for too few."""
+        """Add up the registrations; ask another agent if too few nodes could open their key."""
         joined, public = self.made.joined, self.made.public
         terms = joined.invitation.terms
         fields = [name for name in (REGISTRATION, DISTRIBUTION) if name in terms.vault.fields]
@@ -57,14 +57,14 @@ class Register(Awaiting):
         accepted, report = accept_replies(self.batch, replies, refuse)
         settings, num_joined = context.settings, len(joined.members)
         enough = max(settings.least_nodes, (1.0 - settings.max_unregistered) * num_joined)
-        # A key that does not open makes an error; another one helps no node that is silent.
+        # A key that does not open causes an error reply. A new key would not help silent nodes.
         if num_joined - report.num_errors < enough and self.made.agents:
             context = context.reported(report)
             context = context.noted("The key of an agent did not open; another one is asked.")
             return Keygen.ask(context, joined, self.made.agents)
         if num_joined - report.num_errors < enough and self.made.committee:
             return context.reported(report), CommitteeLost(self.made.committee)
-        # Both in one vector, so that a node counts with both or with none.
+        # Check both as one vector, so that a node counts with both or with neither.
         vectors = {
             n: reply.registration + (reply.distribution or b"") for n, reply in accepted.items()
         }

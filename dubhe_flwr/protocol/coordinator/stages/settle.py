@@ -1,4 +1,4 @@
-"""The stage `settle`: sums over all nodes go out, and what they add to the next sum comes back."""
+"""The stage `settle`: nodes get a sum over all nodes, and contribute to the next one."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -17,18 +17,18 @@ from dubhe_flwr.protocol.wire.terms import SETTLEMENT
 
 @dataclass(frozen=True)
 class Settle(Awaiting):
-    """Nodes were given the last sum and asked to go on with the rule."""
+    """Nodes were sent the last sum and asked to go on with the rule."""
 
     registered: RegisteredNodes
 
     @classmethod
     def begin(cls, context: Context, opened: OpenedSum) -> tuple[Context, "Settle | Epoch"]:
-        """Ask the nodes to go on, unless the rule needs no further sum."""
+        """Send the nodes the last sum, unless the rule needs no further one."""
         registered = opened.registered
         terms, last = registered.joined.invitation.terms, registered.last_sum
         num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
-        # The only sum is read by whoever draws. Of several, the last one is read here as well: the
-        # nodes say that the rule is settled, and what it found.
+        # Nodes read a rule's only sum when they draw. If there are several, they read the last one
+        # here as well, and report that the rule is settled and what it found.
         if num_sums <= max(1, last.exchange):
             return _epoch(context, registered)
         requests = dict.fromkeys(registered.distributions, last)
@@ -40,7 +40,7 @@ class Settle(Awaiting):
     def take(
         self, context: Context, replies: Replies
     ) -> tuple[Context, RegisteredNodes | Epoch | Refused]:
-        """Add up what the nodes told; a node that missed an exchange is out of the epoch."""
+        """Add up the contributions; a node that misses an exchange leaves the epoch."""
         registered = self.registered
         terms = registered.joined.invitation.terms
         size = terms.vault.vector_bytes(SETTLEMENT)
@@ -77,7 +77,7 @@ class Settle(Awaiting):
 
 
 def _of(registered: RegisteredNodes, node_ids: Collection[int]) -> RegisteredNodes:
-    """Return what some of the nodes registered."""
+    """Return the registered nodes, restricted to `node_ids`."""
     kept = {n: vector for n, vector in registered.distributions.items() if n in node_ids}
     return replace(registered, distributions=kept)
 

@@ -15,7 +15,7 @@ from protocol.server import (
     awaiting,
     federation,
     lost,
-    questions_of,
+    tasks_of,
     with_liars,
 )
 
@@ -34,12 +34,12 @@ TEN = GROUPS | {"num_participants": 10}
 KINDS = pytest.mark.parametrize("settings", [{}, TEN], ids=["tries", "groups"])
 
 
-def best(question: AgentTask) -> tuple[int, ...]:
+def best(task: AgentTask) -> tuple[int, ...]:
     """Return what is best in the clear."""
-    sums = [FIXED[members].sum(axis=0) for members in question.selections]
-    if question.first == (0,):
+    sums = [FIXED[members].sum(axis=0) for members in task.selections]
+    if task.first == (0,):
         return (int(np.argmin(scores_of(sums))),)
-    sizes = [len(members) for members in question.selections]
+    sizes = [len(members) for members in task.selections]
     return tuple(best_groups(sums, sizes, group_sizes(10, 3)).tolist())
 
 
@@ -61,22 +61,22 @@ def standing_in(nodes: Nodes, stand_in: int) -> Batch:
 def test_the_best_selection_trains(settings: dict[str, Any], rounds_per_draw: int) -> None:
     """Each round has an agent of its own, whose own data is in nothing that it decrypts."""
     nodes = federation(N, rounds_per_draw=rounds_per_draw, registration_interval=12, **settings)
-    questions: dict[int, tuple[int, AgentTask]] = {}
+    tasks: dict[int, tuple[int, AgentTask]] = {}
     for server_round in range(1, 13):
         if (server_round - 1) % rounds_per_draw == 0:
             batch = nodes.until("determine", server_round)
-            questions |= questions_of(nodes)
+            tasks |= tasks_of(nodes)
             nodes.step(nodes.deliver(batch))
         plan = nodes.play(server_round)
-        agent, question = questions[server_round]
-        assert nodes.ids.index(agent) not in np.concatenate(question.selections)
-        assert plan.chosen == best(question)
-        members = np.concatenate([question.selections[index] for index in plan.chosen])
+        agent, task = tasks[server_round]
+        assert nodes.ids.index(agent) not in np.concatenate(task.selections)
+        assert plan.chosen == best(task)
+        members = np.concatenate([task.selections[index] for index in plan.chosen])
         assert plan.participants == tuple(nodes.ids[row] for row in sorted(members))
         spent = registered(nodes, agent).num_sums, epoch_of(nodes).num_sums[agent]
-        assert spent == (plan.num_selections,) * 2 == (len(question.selections),) * 2
+        assert spent == (plan.num_selections,) * 2 == (len(task.selections),) * 2
         assert plan.notes == ()
-    assert [agent for agent, _ in questions.values()] == agents_in_turn(nodes)[:12]
+    assert [agent for agent, _ in tasks.values()] == agents_in_turn(nodes)[:12]
     assert nodes.errors == []
 
 
@@ -85,16 +85,16 @@ def test_the_next_agent_gets_selections_without_its_data(settings: dict[str, Any
     """Only the rounds of the agent that failed are determined again, and its sums are spent."""
     nodes = federation(N, rounds_per_draw=4, **settings)
     batch = nodes.until("determine")
-    before = questions_of(nodes)
+    before = tasks_of(nodes)
     failing, successor = agents_in_turn(nodes)[2:4]
     alter(nodes, "determine", lost, [failing])
     outcome = nodes.step(nodes.deliver(batch))
-    ((server_round, (agent, question)),) = questions_of(nodes).items()
+    ((server_round, (agent, task)),) = tasks_of(nodes).items()
     assert (server_round, agent) == (3, successor)
-    assert nodes.ids.index(agent) not in np.concatenate(question.selections)
+    assert nodes.ids.index(agent) not in np.concatenate(task.selections)
     plans = [nodes.finish(outcome), *(nodes.play(r) for r in (2, 3, 4))]
     assert plans[0].notes == ("An agent did not determine.",)
-    after = before | {3: (agent, question)}
+    after = before | {3: (agent, task)}
     assert [plan.chosen for plan in plans] == [best(after[r][1]) for r in (1, 2, 3, 4)]
     assert epoch_of(nodes).num_sums[failing] == len(before[3][1].selections)
 
@@ -118,12 +118,12 @@ def test_an_agent_of_several_rounds(settings: dict[str, Any]) -> None:
     """Who stands in for the spent gets its rounds in one request, as far as its sums go."""
     nodes = federation(N, rounds_per_draw=6, **settings)
     batch = standing_in(nodes, nodes.ids[4])
-    questions = [question for _, question in questions_of(nodes).values()]
-    num_sums = sum(len(question.selections) for question in questions)
-    assert num_sums + len(questions[0].selections) > 11 >= num_sums
+    tasks = [task for _, task in tasks_of(nodes).values()]
+    num_sums = sum(len(task.selections) for task in tasks)
+    assert num_sums + len(tasks[0].selections) > 11 >= num_sums
     plans = [nodes.finish(batch), *(nodes.play(r) for r in range(2, 7))]
-    assert [plan.chosen for plan in plans[: len(questions)]] == list(map(best, questions))
-    assert {plan.chosen for plan in plans[len(questions) :]} == {(0,)}
+    assert [plan.chosen for plan in plans[: len(tasks)]] == list(map(best, tasks))
+    assert {plan.chosen for plan in plans[len(tasks) :]} == {(0,)}
     assert plans[0].notes == ("No agent is left to determine; the choice is random.",)
 
 
@@ -150,12 +150,12 @@ def test_a_wrong_distribution_costs_its_own_tries(share: int) -> None:
     hit = 0
     for server_round in range(1, 13):
         batch = nodes.until("determine", server_round)
-        question = questions_of(nodes)[server_round][1]
+        task = tasks_of(nodes)[server_round][1]
         plan = nodes.finish(nodes.step(nodes.deliver(batch)))
-        clean = [i for i, members in enumerate(question.selections) if 5 not in members]
+        clean = [i for i, members in enumerate(task.selections) if 5 not in members]
         assert (plan.notes == ()) == bool(clean)
         if clean:
-            left = replace(question, selections=tuple(question.selections[i] for i in clean))
+            left = replace(task, selections=tuple(task.selections[i] for i in clean))
             assert plan.chosen == (clean[best(left)[0]],)
-        hit += len(clean) < len(question.selections)
+        hit += len(clean) < len(task.selections)
     assert hit > 6

@@ -191,11 +191,11 @@ class TestNumberOfClasses:
         plan = nodes.play(1)
         odd = {nodes.ids[2], nodes.ids[5]}
         (note,) = plan.notes
-        assert note.startswith("Most nodes have 5 classes; others stay out: ")
+        assert note.startswith("Most nodes have 5 classes; these stay out: ")
         assert {"node 2 has 3", "node 5 has 7"} == set(
             note.split(". ")[0].split(": ")[1].split(", ")
         )
-        assert note.endswith("count_labels makes them.")
+        assert note.endswith("count_labels makes these counts.")
         assert (plan.num_registered, epoch_of(nodes).invitation.num_classes) == (6, 5)
         assert epoch_of(nodes).invitation.declined == odd == nodes.state.run.declined
         assert [nodes.play(r).epoch == plan.epoch for r in (2, 3, 4)] == [True] * 3
@@ -222,7 +222,7 @@ class TestNumberOfClasses:
     def test_labels_in_the_place_of_counts_are_told_as_such(self) -> None:
         """Lists of all lengths: hardly two nodes agree."""
         with pytest.raises(
-            QuorumError, match=r"have 9.*must return a number for each class, .* not the labels"
+            QuorumError, match=r"have 9.*must return one count for each class, .* not the labels"
         ):
             self.coins(*range(1, 10)).play(1)
 

@@ -28,7 +28,7 @@ def test_a_quorum_may_be_above_the_number_of_participants() -> None:
     assert len(nodes.play(1).participants) == 4
     with altered(nodes, "participate", lost, nodes.ids[10:]):
         assert len(nodes.play(2).participants) == 4
-    with pytest.raises(QuorumError, match="9 nodes are registered and there, fewer than quo"):
+    with pytest.raises(QuorumError, match="9 nodes are registered and connected, fewer than quo"):
         nodes.play(3, nodes.ids[:9])
 
 

@@ -41,8 +41,8 @@ class TestLiars:
             *[*registration, *sums, "participate"],  # of six, four are too many for an agent
         ]
         assert plan.notes == (
-            f"12 of 12 nodes refused at {refusing}; the epoch ends and all register anew.",
-            "Epochs refused in a row: 1; the next one is of 6 of 12 nodes, drawn by lot.",
+            f"12 of 12 nodes refused at {refusing}; the epoch ends and all nodes register again.",
+            "Epochs refused in a row: 1; the next one asks 6 of 12 nodes, drawn at random.",
         )
         assert (plan.num_registered, len(plan.participants), plan.fallback) == (6, 4, False)
         assert {type(error) for error in nodes.errors} == {RefusedError}
@@ -81,12 +81,12 @@ def test_all_nodes_restarted_without_their_memory() -> None:
     assert plan.epoch != first.epoch
     assert (plan.num_registered, plan.fallback) == (12, False)
     assert plan.notes == (
-        "12 of 12 nodes refused at participate; the epoch ends and all register anew.",
+        "12 of 12 nodes refused at participate; the epoch ends and all nodes register again.",
     )
 
 
 def test_a_server_that_was_set_back_begins_a_new_epoch() -> None:
-    """Nodes have answered those requests before and refuse them; all register anew."""
+    """Nodes have answered those requests before and refuse them; all nodes register again."""
     nodes = federation()
     nodes.play(1)
     stored = nodes.state
