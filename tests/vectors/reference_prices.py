@@ -93,7 +93,7 @@ class State:
             history += [*point, *means, variance]
         history += [0.0] * (2 * width * REMEMBERED - len(history))
         point = self.point or [0.0] * width
-        return [float(self.num_sums), float(self.settled), 0.0, *self.opening, *point, *history]
+        return [float(self.num_sums), float(self.settled), *self.opening, *point, *history]
 
 
 @dataclass

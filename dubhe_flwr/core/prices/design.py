@@ -155,10 +155,6 @@ class PriceDesign:
             return replace(state, settled=True)
         return self._fitted(numbers, state, num_clients)
 
-    def wanted(self, state: PriceState) -> Floats:
-        """Return the target t, shape (C,), after the opening."""
-        return self._scale(state).target
-
     def _fitted(self, numbers: PriceNumbers, state: PriceState, num_clients: int) -> PriceState:
         """Return the state with the prices that minimise D over fitted synthetic clients."""
         volunteers, num_classes, scale = (
@@ -203,8 +199,8 @@ class PriceDesign:
 
         found = minimum(rows, softplus, linear, ridge, start, reach=20.0)
         point = np.rint(np.clip(found, -_LARGEST_PRICE, _LARGEST_PRICE) * _GRID) / _GRID
-        settled = state.is_warm
-        if exchanges and not settled:
+        settled = False
+        if exchanges:
             noise = variance / volunteers**2
             missed = factor * float(means[num_classes:].sum() if numbers.weighted else means.sum())
             gain = scale.c * (dual(start) - dual(point))

@@ -15,9 +15,6 @@ from dubhe_flwr.errors import SettingsError
 MEMORY: Final = 6
 """Latest exchanges that a fit takes into account."""
 
-_DRIFT: Final = 0.04
-"""Of V: variance that a sum of P gains where a twentieth of the clients is replaced."""
-
 
 @dataclass(frozen=True, slots=True, repr=False)  # the labels
 class Position:
@@ -43,9 +40,8 @@ class PriceState:
     ----------
     num_sums : int
         Sums read so far; the first one is the opening.
-    settled, is_warm : bool
-        Whether the point holds the final prices, and whether one exchange is enough for that, since
-        it began with the prices of the period before.
+    settled : bool
+        Whether the point holds the final prices.
     opening : tuple of float, shape (C + 3,)
         Means over all nodes of ``w p``, ``||w p||^2`` and ``w^2``; the standard deviation of their
         noise.
@@ -58,7 +54,6 @@ class PriceState:
 
     num_sums: int
     settled: bool
-    is_warm: bool
     opening: tuple[float, ...]
     point: tuple[float, ...]
     history: tuple[float, ...]
@@ -68,7 +63,7 @@ class PriceState:
         """Return the state before any sum."""
         width = 1 + numbers.num_slots(opening=False)
         vectors = ((0.0,) * size for size in (numbers.num_classes + 3, width, 2 * MEMORY * width))
-        return cls(0, False, False, *vectors)
+        return cls(0, False, *vectors)
 
     def exchanges(self) -> list[tuple[Floats, Floats, float]]:
         """Return point, means and variance of the latest exchanges, newest first."""
@@ -82,12 +77,6 @@ class PriceState:
         history = (*latest, *self.history[: -len(latest)])
         return replace(self, num_sums=self.num_sums + 1, history=history)
 
-    def renewed(self, num_volunteers: float) -> Self:
-        """Return the state with which the next period begins, at the prices of this one."""
-        rows = np.reshape(self.history, (MEMORY, -1)).copy()
-        rows[:, -1] += _DRIFT * num_volunteers  # clients have changed
-        return replace(self, settled=False, is_warm=True, history=tuple(rows.ravel().tolist()))
-
     def as_floats(self) -> tuple[float, ...]:
         """Return all of it as a flat tuple, whose length depends on the numbers alone."""
         *scalars, opening, point, history = (getattr(self, one.name) for one in fields(self))
@@ -99,6 +88,6 @@ class PriceState:
         empty = cls.first(numbers)
         if len(values) != len(empty.as_floats()) or not np.all(np.abs(values) < 2.0**53):
             raise SettingsError(f"{len(values)} floats are no state of prices; register anew.")
-        ends = np.cumsum([3, len(empty.opening), len(empty.point)])
+        ends = np.cumsum([2, len(empty.opening), len(empty.point)])
         scalars, *vectors = (tuple(part.tolist()) for part in np.split(np.array(values), ends))
-        return cls(max(0, int(scalars[0])), bool(scalars[1]), bool(scalars[2]), *vectors)
+        return cls(max(0, int(scalars[0])), bool(scalars[1]), *vectors)

@@ -57,13 +57,6 @@ def test_the_latest_exchanges_are_kept() -> None:
     assert found == list(range(MEMORY + 2, 2, -1))
 
 
-def test_what_was_summed_before_is_trusted_less_in_the_next_period() -> None:
-    """A renewed state is to be settled again, and its variances have grown by the drift."""
-    state = after(3).state.renewed(100.0)
-    assert (state.settled, state.is_warm) == (False, True)
-    assert [variance for _, _, variance in state.exchanges()] == [4.0, 4.0]
-
-
 def test_the_position_is_the_weighted_distribution() -> None:
     """In floats, from fixed point."""
     found = Position.of(fixed_point_distribution([3, 1, 0]), weight=2.0)
