@@ -42,9 +42,9 @@ _SILENT_SECONDS: Final = 1.0  # seconds that a round waits before the log says s
 _ASSUMED_EXCHANGES: Final = 2  # exchanges assumed for a kind of selection that has not happened yet
 
 
-def tell(level: int, words: str) -> None:
+def write_log(level: int, line: str) -> None:
     """Write a line to Flower's log."""
-    log(level, "%s", words)
+    log(level, "%s", line)
 
 
 class Exchanges:
@@ -56,16 +56,16 @@ class Exchanges:
         The selector.
     state : object
         Its state; the attribute of that name holds the latest one, even after an error.
-    tell : callable (int, str) -> None
+    write : callable (int, str) -> None
         Receives level and text of each log line about failing nodes.
     """
 
     def __init__(
-        self, selector: Selector[Any], state: Any, tell: Callable[[int, str], None]
+        self, selector: Selector[Any], state: Any, write: Callable[[int, str], None]
     ) -> None:
         self.selector = selector
         self.state = state
-        self._tell = tell
+        self._write = write
 
     def begin(
         self, server_round: int, present: Collection[int], eligible: Collection[int]
@@ -91,11 +91,11 @@ class Exchanges:
         reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
         for reason, number in reasons.most_common(1):
             nodes = "1 node" if number == 1 else f"{number} nodes"
-            self._tell(WARNING, _ERROR % (batch.header.stage, nodes, reason))
+            self._write(WARNING, _ERROR % (batch.header.stage, nodes, reason))
             if reason.startswith("label_counts: "):  # a simulated node's owner reads this log
                 return reason
             if advice := advice_on(reason):
-                self._tell(ERROR, f"dubhe: {advice}")
+                self._write(ERROR, f"dubhe: {advice}")
                 return f"{advice[0].upper()}{advice[1:]}."
         return ""
 
@@ -106,7 +106,7 @@ class PlannedRound:
 
     plan: Plan
     state: Any
-    told: Sequence[tuple[int, str]] = ()
+    log_lines: Sequence[tuple[int, str]] = ()
 
 
 class _StoppedError(Exception):
@@ -116,9 +116,9 @@ class _StoppedError(Exception):
 class _FailedError(Exception):
     """Ends the thread with the log lines that explain why."""
 
-    def __init__(self, told: Sequence[tuple[int, str]], reason: str) -> None:
+    def __init__(self, log_lines: Sequence[tuple[int, str]], reason: str) -> None:
         super().__init__(reason)
-        self.told = (*told, (WARNING, _NOT_PLANNED % reason))
+        self.log_lines = (*log_lines, (WARNING, _NOT_PLANNED % reason))
 
 
 class PlansAhead:
@@ -194,7 +194,7 @@ class PlansAhead:
         with self._changed:
             self._changed.wait_for(lambda: not self._is_running)
             for line in self._failure:
-                tell(*line)
+                write_log(*line)
             end, self._end, self._failure = self._end, None, ()
             self._planned.clear()
         return state if end is None else end[1]
@@ -217,9 +217,9 @@ class PlansAhead:
         except _StoppedError:
             pass
         except _FailedError as error:
-            failure = error.told
+            failure = error.log_lines
         except BaseException as error:  # noqa: BLE001 - nobody catches errors of a thread
-            failure = _FailedError((), str(error) or type(error).__name__).told
+            failure = _FailedError((), str(error) or type(error).__name__).log_lines
         with self._changed:
             self._is_running, self._failure = False, failure
             self._changed.notify_all()
@@ -268,20 +268,20 @@ class PlansAhead:
                 raise _StoppedError
             return replies
 
-        told: list[tuple[int, str]] = []
-        exchanges = Exchanges(self._selector, state, lambda *line: told.append(line))
+        log_lines: list[tuple[int, str]] = []
+        exchanges = Exchanges(self._selector, state, lambda *line: log_lines.append(line))
         try:
             plan = exchanges.finish(batch, exchange)
         except BaseException as error:
             self._keep(server_round - 1, exchanges.state, {})
             if isinstance(error, _StoppedError):
                 raise
-            raise _FailedError(told, str(error) or type(error).__name__) from error
+            raise _FailedError(log_lines, str(error) or type(error).__name__) from error
         if plan.fallback:  # the round gets another chance when its turn comes
             self._keep(server_round - 1, exchanges.state, {})
-            raise _FailedError(told, " ".join(plan.notes))
+            raise _FailedError(log_lines, " ".join(plan.notes))
         self.learn(plan)
-        planned = PlannedRound(plan, exchanges.state, told)
+        planned = PlannedRound(plan, exchanges.state, log_lines)
         self._keep(server_round, exchanges.state, {server_round: planned})
 
     def _keep(self, last: int, state: Any, planned: Mapping[int, PlannedRound]) -> None:

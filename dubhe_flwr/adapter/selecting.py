@@ -15,7 +15,7 @@ from math import inf
 from threading import Lock
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
-from dubhe_flwr.adapter.ahead import Exchanges, PlansAhead, tell
+from dubhe_flwr.adapter.ahead import Exchanges, PlansAhead, write_log
 from dubhe_flwr.adapter.arguments import DubheArguments, Options, taking
 from dubhe_flwr.adapter.resume import Run
 from dubhe_flwr.adapter.transport import WarnOnceFilter, after, log
@@ -112,8 +112,8 @@ class SelectionDriver:
             plan = self._select(server_round, node_ids, eligible)
         else:
             run.state = planned.state
-            for line in planned.told:
-                tell(*line)
+            for line in planned.log_lines:
+                write_log(*line)
         run.plan = plan
         seconds = time.perf_counter() - begin
         self._selected.update(plan.aliases)
@@ -124,9 +124,9 @@ class SelectionDriver:
         }
         log_plan(plan, seconds)
         if self.options.on_selection is not None:
-            told = self.options.on_selection(plan, seconds)
+            answer = self.options.on_selection(plan, seconds)
             try:
-                for name, value in told.items() if isinstance(told, Mapping) else ():
+                for name, value in answer.items() if isinstance(answer, Mapping) else ():
                     self.metrics[name] = value if type(value) is int else float(value)
             except (TypeError, ValueError):
                 raise SettingsError(
@@ -138,7 +138,7 @@ class SelectionDriver:
         """Select the clients of a round that was not planned ahead."""
         _, send = self._reach
         state, timeout = self._ahead.withdraw(self.run.state), self.options.stage_timeout
-        exchanges = Exchanges(self.selector, state, tell)
+        exchanges = Exchanges(self.selector, state, write_log)
         try:
             outcome = exchanges.begin(server_round, present, eligible)
             plan = exchanges.finish(outcome, lambda batch: self._exchange(send, batch, timeout))
