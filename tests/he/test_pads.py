@@ -1,4 +1,4 @@
-"""Tests of pads, and of the tag that shows a changed sum."""
+"""Tests of pads, and of the tag that reveals a changed sum."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ NUMBERS = st.lists(st.integers(-(2**59), 2**59), min_size=1, max_size=5)
 
 @given(rows=st.lists(NUMBERS, min_size=1, max_size=6))
 def test_padded_sums_come_back(rows: list[list[int]]) -> None:
-    """Also negative ones; without one of the pads the tag is wrong."""
+    """Sums come back once all pads are removed; with one left, the tag is wrong."""
     size = min(map(len, rows))
     table = np.array([row[:size] for row in rows]) // len(rows)
     factors = pads.pad(KEYS[0], b"factors", size)
@@ -32,8 +32,8 @@ def test_padded_sums_come_back(rows: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_changed_number_is_noticed(place: int) -> None:
-    """Or a changed tag."""
+def test_a_change_is_noticed(place: int) -> None:
+    """A changed number or tag is refused."""
     factors = pads.pad(KEYS[0], b"factors", 2)
     vector = pads.tagged([7, -3], factors)
     vector[place] = (int(vector[place]) + 1) % pads.PRIME
@@ -42,7 +42,7 @@ def test_a_changed_number_is_noticed(place: int) -> None:
 
 
 def test_pads_are_uniform_and_differ() -> None:
-    """By key and by name; the same ones repeat."""
+    """Pads are uniform, differ by key and name, and repeat for the same key and name."""
     drawn = [pads.pad(key, name, 4000) for key in KEYS for name in (b"a", b"b")]
     assert len(np.unique(drawn)) == 6 * 4000
     means = np.mean(drawn, axis=1, dtype=np.float64) / pads.PRIME
@@ -50,8 +50,8 @@ def test_pads_are_uniform_and_differ() -> None:
     assert np.array_equal(pads.pad(KEYS[0], b"a", 5), drawn[0][:5])
 
 
-def test_what_is_no_vector_is_refused() -> None:
-    """Of another length, or with a number that is not below the prime."""
+def test_invalid_vector_is_refused() -> None:
+    """A vector of the wrong length, or with a number not below the prime, is refused."""
     good = pads.written(np.array([1, pads.PRIME - 1], dtype=np.uint64))
     assert pads.read(good, 2).tolist() == [1, pads.PRIME - 1]
     for bad in (good[:-1], good + bytes(8), pads.PRIME.to_bytes(8, "big") * 2, b""):
@@ -61,6 +61,6 @@ def test_what_is_no_vector_is_refused() -> None:
 
 @pytest.mark.parametrize("public", [bytes(32), b"short"])
 def test_an_unusable_key_agrees_on_nothing(public: bytes) -> None:
-    """With zeros for a public key everybody would know the secret."""
+    """An unusable public key is refused; with all zeros, everybody would know the secret."""
     with pytest.raises(MalformedMessageError, match="not a usable"):
         pads.agreed_key(RecipientKey.generate(), public, b"")

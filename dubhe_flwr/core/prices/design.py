@@ -1,4 +1,4 @@
-"""What prices are fitted for: from sums to prices, from prices to a probability."""
+"""`PriceDesign`: turns sums into prices, and prices into the probability to volunteer."""
 
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
@@ -16,27 +16,27 @@ _LEVELS: Final = 16
 _FLOOR: Final = 0.02
 
 _GRID: Final = 2.0**10
-"""Prices are multiples of its inverse. That moves P by a thousandth of itself at most."""
+"""Prices are rounded to multiples of 1 / _GRID, which changes P by at most a thousandth."""
 
 _CLOSE: Final = 0.02
 """Prices count as settled once the expected number of volunteers is within 2 % of V."""
 
 _SMALL_GAIN: Final = 3e-3
-"""Of F, with twice the square of sigma / V on top: less is not worth another exchange."""
+"""A gain in F below this, plus twice the square of sigma / V, is not worth another exchange."""
 
 _LEAST_TRACE: Final = 3e-4
-"""Clients whose covariance has a smaller trace are alike."""
+"""If the covariance of x has a smaller trace, all clients count as alike."""
 
 _LARGEST_PRICE: Final = 2.0**20
 _FARTHEST: Final = 8.0
-"""Standard deviations by which noise may take a sum out of its range."""
+"""Standard deviations by which noise may push a sum out of its range."""
 
 _SLACK: Final = 1e-9
-"""Ridge of a and g, which keeps the Hessian regular."""
+"""Ridge on a and g, which keeps the Hessian regular."""
 
 
 class _Scale(NamedTuple):
-    """What the opening says of the clients: t, the mean of w, c and kappa."""
+    """What the opening tells about the clients: t, the mean of w, c and kappa."""
 
     target: Floats
     mean_weight: float
@@ -52,7 +52,7 @@ class _Scale(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PriceDesign:
-    """What prices are fitted for.
+    """What prices are optimised for.
 
     Parameters
     ----------
@@ -61,11 +61,12 @@ class PriceDesign:
     num_volunteers : float
         ``V``: the pool, the expected number of volunteers of a draw.
     coverage : float (default: 0.3)
-        Price of calling few clients again and again, relative to the trace of the covariance of x.
+        Price of selecting the same few clients over and over, relative to the trace of the
+        covariance of x.
     local_skew : float (default: 0)
-        Price of the skew of those who train.
+        Price of the participants' local skew.
     target : tuple of float or "own", optional (default: all classes equally often)
-        Wanted share of each class, or the federation's own mix, which the opening tells.
+        Target share of each class, or "own" for the federation's own mix, known from the opening.
 
     Raises
     ------
@@ -110,7 +111,8 @@ class PriceDesign:
     ) -> Integers:
         """Return a client's numbers for the next sum, shape (num_slots,).
 
-        The squares of the opening are parts of the largest weight: all numbers have one range.
+        The squares of the opening are divided by the largest weight, so all numbers have the same
+        range.
         """
         if opening := not state.num_sums:
             squares = np.array([own.labels @ own.labels, own.weight**2]) / numbers.largest_weight
@@ -127,7 +129,7 @@ class PriceDesign:
         num_clients: int,
         noise_shares: float = 1.0,
     ) -> PriceState:
-        """Take up the sums over all N clients, who gave their numbers for a state.
+        """Return the next state from the sums of all N clients' numbers for this state.
 
         The new state is the same on every node and platform. The noise in the sums has
         `noise_shares` times the variance of `PriceNumbers.deviations`: N / (fewest clients of a
@@ -209,7 +211,7 @@ class PriceDesign:
         return replace(state, settled=settled, point=tuple(point.tolist()))
 
     def _scale(self, state: PriceState) -> _Scale:
-        """Return what the opening says of the clients."""
+        """Return what the opening tells about the clients."""
         labels, (square, weight_square, deviation) = (
             np.array(state.opening[:-3]),
             state.opening[-3:],
@@ -220,7 +222,7 @@ class PriceDesign:
             target = np.maximum(labels, 0.0) / np.maximum(labels, 0.0).sum()
         elif self.target is not None:
             target = np.array(self.target)
-        # The mean of w^2 p is taken as if weights did not depend on labels.
+        # This assumes for the mean of w^2 p that weights do not depend on labels.
         squares = square + weight_square * (target @ target - 2.0 * target @ labels / weight)
         mean = labels - weight * target
         trace = float(squares - mean @ mean) + labels.size * deviation**2
@@ -237,11 +239,12 @@ class PriceDesign:
     def probability(
         self, state: PriceState, own: Position, num_clients: int, dither: float | None = None
     ) -> float:
-        """Return the probability with which one of N clients volunteers.
+        """Return the probability that one of N clients volunteers.
 
-        It is from 0.02 V / N to 1 - 0.02 (1 - V / N), and V / N before any sum and where clients
-        are alike. A dither, uniform in [0, 1) and the client's own, chooses between the two nearest
-        of 16 levels, so that the probability is right on average; without it there are no levels.
+        It lies between 0.02 V / N and 1 - 0.02 (1 - V / N), and equals V / N before any sum and if
+        clients are alike. A dither, uniform in [0, 1) and the client's own, chooses between the two
+        nearest of 16 levels, so that the probability is right on average. Without a dither the
+        probability is not rounded to levels.
         """
         share = min(1.0, self.num_volunteers / num_clients)
         if share == 1.0 or not (state.num_sums and self._scale(state).kappa):
@@ -257,7 +260,7 @@ class PriceDesign:
 
 
 def _opened(numbers: PriceNumbers, means: Floats, deviation: float) -> tuple[float, ...]:
-    """Return the opening of a state, of means that clients can have in spite of noise."""
+    """Return the opening of a state, its means clipped to values that clients can have."""
     num_classes, heaviest = numbers.num_classes, numbers.largest_weight
     labels, weight, weight_square = means[:num_classes], 1.0, 1.0
     if numbers.weighted:

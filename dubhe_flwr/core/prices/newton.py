@@ -1,4 +1,4 @@
-"""Newton's method for the two convex problems of prices: calibration and the dual."""
+"""Newton's method for the two convex problems of prices: reweighting and the dual."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Curve = Callable[[Floats], tuple[float, Floats, Floats]]
-"""From z, shape (M,), to the sum of h(z) and the first two derivatives of h, shape (M,)."""
+"""Maps z, shape (M,), to the sum of h(z) and the first two derivatives of h, shape (M,)."""
 
 _MOST_STEPS: Final = 100
 _MOST_HALVINGS: Final = 20
 _CLOSE: Final = 1e-14
-"""Decrement before the last full step, which squares an error of about 1e-7."""
+"""Decrement that makes a step the last one; this step squares an error of about 1e-7."""
 
 
 def minimum(  # noqa: PLR0917 - in the order of the formula
@@ -21,8 +21,8 @@ def minimum(  # noqa: PLR0917 - in the order of the formula
 ) -> Floats:
     """Return the v, shape (n,), that minimises ``sum h(rows v) + linear . v + ridge . v^2 / 2``.
 
-    The h is convex and the objective of order 1; rows have the shape (M, n). No component of
-    ``rows v`` changes by more than `reach` in one of at most 100 steps.
+    h is convex, the objective is of order 1, and rows has shape (M, n). Each of at most 100 steps
+    changes no component of ``rows v`` by more than `reach`.
 
     >>> square = lambda z: (float(z @ z) / 2, z, np.ones_like(z))
     >>> minimum(np.eye(2), square, np.array([-2.0, 0.0]), np.ones(2), np.zeros(2), 9.0).tolist()

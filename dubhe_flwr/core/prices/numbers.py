@@ -1,4 +1,4 @@
-"""The numbers of a node in fixed point, the noise that hides them, and how sums are read."""
+"""A node's numbers in fixed point, the noise that hides them, and how to read their sums."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,16 +14,16 @@ from dubhe_flwr.errors import RefusedError, SettingsError
 Integers = NDArray[np.int64]
 
 LEAST_VOLUNTEERS: Final = 12
-"""Below this pool the noise would drown the sums: all nodes are equally likely."""
+"""With a smaller pool, noise would drown the sums, so all nodes are equally likely instead."""
 
 LEAST_NOISE: Final = 0.5
-"""With less, label counts could not enter a single sum."""
+"""With less noise, label counts could not enter a single sum."""
 
 UNIT: Final = 2.0**18
-"""Steps of a number in one client. Rounding moves a sum over 2000 by less than .004 clients."""
+"""Fixed-point steps per client. Rounding moves a sum over 2000 nodes by less than .004 clients."""
 
 _LARGEST_SHARE: Final = 0.64
-"""Of the noise at one node, in clients: ``min(4, N / 20) / sqrt(N / 2)``, largest at N = 80."""
+"""Largest deviation of one node's noise, in clients: ``min(4, N / 20) / sqrt(N / 2)`` at N = 80."""
 
 
 def noise_scale(num_volunteers: float) -> float:
@@ -39,8 +39,8 @@ def noise_scale(num_volunteers: float) -> float:
 class PriceNumbers:
     """A node's numbers: ``w p``, ``||w p||^2`` and ``w^2`` at the opening, later ``P w p`` and P.
 
-    ``w^2`` and P are sent only where nodes differ in weight. Otherwise the C classes of ``P p`` add
-    up to P, and their noise to sigma.
+    ``w^2`` and P are sent only if nodes differ in weight. Otherwise the C classes of ``P p`` add up
+    to P, and their noise to sigma.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class PriceNumbers:
         return self.largest_weight > 1.0
 
     def num_slots(self, *, opening: bool) -> int:
-        """Return how many numbers a node gives, at the opening or at a later exchange."""
+        """Return how many numbers a node sends, at the opening or in a later exchange."""
         return self.num_classes + opening + self.weighted
 
     def max_value(self, *, opening: bool) -> int:
@@ -99,8 +99,8 @@ class PriceNumbers:
     def deviations(self, num_clients: int, num_volunteers: float, *, opening: bool) -> Floats:
         """Return the standard deviation of the noise on each sum, in clients, shape (num_slots,).
 
-        A class has ``sigma / sqrt(C)`` and P sigma. At the opening, where clients enter whole and
-        not times a P of V / N on average, every number has N / V times the noise of a class.
+        Each class has ``sigma / sqrt(C)``, and P has sigma. At the opening every number has N / V
+        times the noise of a class, since clients enter it whole, not times a P of V / N on average.
         """
         deviations = np.full(self.num_slots(opening=opening), self.sigma(num_volunteers))
         deviations[: None if opening else self.num_classes] /= self.num_classes**0.5
@@ -111,15 +111,15 @@ class PriceNumbers:
     def draw_noise(self, deviations: Floats, share: float, rng: np.random.Generator) -> Integers:
         """Return the Gaussian noise that one party adds, shape (num_slots,), clipped at `CLIP`.
 
-        Its share of the variance is 1 for each committee member. Without a committee it is 1 /
-        (fewest nodes in the sum, at least half of all) for each node. Two uniform numbers of the
-        rng make one of the noise.
+        `share` is this party's share of the variance: 1 for a committee member, and without a
+        committee 1 / (fewest nodes in the sum, at least half of all) for a node. Each noise value
+        takes two uniform numbers of the generator.
         """
         return gaussian(deviations * (share**0.5 * UNIT), rng.random((2, deviations.size)))
 
     @cached_property
     def _room(self) -> tuple[int, int]:
-        """Offset of the numbers of an exchange and of the opening: room for a node's noise."""
+        """Offsets, in an exchange and at the opening, that leave room for a node's noise."""
         of_class = CLIP * UNIT / self.num_classes**0.5
         share = _LARGEST_SHARE if self.noise is None else self.noise * 0.1**0.5  # N is 20 or more
         later = (CLIP * UNIT if self.weighted else of_class) * share
@@ -135,8 +135,8 @@ class PriceNumbers:
     def means(self, sums: ArrayLike, num_clients: int, slack: Floats, *, opening: bool) -> Floats:
         """Return the mean of each number over N nodes, noise included, shape (num_slots,).
 
-        Raises `RefusedError`, which does not say why, if a mean is farther out of the range of a
-        node's numbers than the slack, shape (num_slots,).
+        Raises `RefusedError`, without detail, if a mean lies outside the range of a node's numbers
+        by more than the slack, shape (num_slots,).
         """
         units = np.asarray(sums)
         if units.shape != slack.shape or units.dtype.kind not in "iu":
@@ -149,4 +149,4 @@ class PriceNumbers:
 
 def refusal() -> RefusedError:
     """Return the one error that every unfit sum raises."""
-    return RefusedError("Sums for prices are not those of nodes; register anew.")
+    return RefusedError("No nodes can have sent these sums for prices; register anew.")

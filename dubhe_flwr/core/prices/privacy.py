@@ -1,4 +1,4 @@
-"""What noisy sums tell of one client at worst: zero-concentrated differential privacy."""
+"""Bounds what noisy sums reveal of one client, by zero-concentrated differential privacy."""
 
 from dataclasses import dataclass
 from math import log, sqrt
@@ -8,12 +8,12 @@ DELTA: Final = 1e-5
 
 
 def epsilon(num_sums: int, num_classes: int, sigma: float) -> float:
-    """Return epsilon, at delta 1e-5, of some sums that the labels of one client entered.
+    """Return epsilon, at delta 1e-5, after some sums that one client's labels entered.
 
-    The client adds a vector of length 1 at most, P w p with w = 1, to C classes that each have
-    noise of ``sigma / sqrt(C)``. So a sum costs ``rho = C / (2 sigma^2)`` of zCDP, and rho of all
-    sums together is ``epsilon = rho + 2 sqrt(rho ln(1 / delta))``. A client that weighs w costs
-    w^2 times that rho.
+    The client adds a vector of length at most 1, P w p with w = 1, to C classes, each with noise
+    ``sigma / sqrt(C)``. So a sum costs ``rho = C / (2 sigma^2)`` of zCDP, and the total rho gives
+    ``epsilon = rho + 2 sqrt(rho ln(1 / delta))``. For a client with weight w, rho is w^2 times as
+    large.
 
     >>> [round(epsilon(num_sums, 10, 4.0)) for num_sums in (5, 64)]
     [10, 50]
@@ -31,7 +31,7 @@ class PrivacyBound:
     epoch, budget : float
         Epsilon at delta 1e-5.
     num_sums, most_sums : int
-        How many sums the label counts entered in the period, and how many they may enter in all.
+        Number of sums that the label counts entered in the period, and may enter in all.
     """
 
     epoch: float
@@ -48,9 +48,9 @@ class PrivacyBound:
 
     def __str__(self) -> str:
         return (
-            f"At worst the noisy sums tell epsilon {self.epoch:.0f} of one client in this "
-            f"registration period ({self.num_sums} sums), and {self.budget:.0f} in all "
-            f"({self.most_sums} sums), at delta 1e-5. That is a weak bound. Attacks that were "
-            "measured learned little in the median, and more of some clients; sums for tries and "
-            "groups are exact."
+            f"At worst the noisy sums reveal epsilon {self.epoch:.0f} about one client in this "
+            f"registration period ({self.num_sums} sums), and {self.budget:.0f} in total "
+            f"({self.most_sums} sums), at delta 1e-5. This bound is weak. The attacks that we "
+            "measured learned little in the median, and more about some clients; sums for tries "
+            "and groups are exact."
         )

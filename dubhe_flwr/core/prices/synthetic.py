@@ -1,8 +1,8 @@
-"""Synthetic clients, weighted until they answer as the real ones did.
+"""Synthetic clients, reweighted until they reproduce the sums of the real clients.
 
-No node knows the others, but all know what their numbers add up to. So each node keeps the same
-3000 or more synthetic clients and gives them shares as near as can be to those they had with which
-they reproduce the sums: generalised raking, as survey statisticians call it.
+No node knows the data of any other node, but all nodes know the sums. So every node keeps the same
+3000 or more synthetic clients, and changes their shares as little as possible until they reproduce
+the sums. Survey statisticians call this generalised raking.
 """
 
 from functools import lru_cache
@@ -14,22 +14,22 @@ from dubhe_flwr.core.prices.newton import Floats, minimum
 from dubhe_flwr.core.randomness import generator
 
 _DRAWN: Final = {1.0: 1800, 3.0: 600, 0.25: 600}
-"""How many clients have which concentration, relative to the one that explains the opening."""
+"""Number of clients for each concentration, relative to the one that explains the opening."""
 
 _BLENDS: Final = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 _COARSE_BLENDS: Final = (0.3, 1.0)
-"""Parts of one class in a client that has the mean labels otherwise; coarse above 100 classes."""
+"""Shares of a single class in clients that are otherwise average; coarse above 100 classes."""
 
 _MOST_ROWS: Final = 600
-"""Of exchanges that are older than these many numbers only P is fitted."""
+"""Numbers of the latest exchanges that are fitted; for older exchanges only P is."""
 
 _RESISTANCE: Final = 0.05
 """How much shares resist a noisy sum of P, relative to a sample of N clients. With 1 a fit believes
 the synthetic clients rather than the sum, and V is missed by up to 30 %."""
 
 _RESISTANCE_OF_CLASS: Final = 0.3
-"""The same for a single class. With less, prices follow the noise: among 100 classes, each of whose
-sums is no larger than its noise, V then swings between nobody and three times what is wanted."""
+"""The same for a single class. With less, prices follow the noise: with 100 classes, when no sum is
+larger than its noise, the number of volunteers swings between zero and three times V."""
 
 _MISFIT: Final = 0.002
 """Part of V, or N at the opening, by which synthetic clients may miss a sum without noise."""
@@ -47,7 +47,7 @@ class Clients(NamedTuple):
 def _draws(num_classes: int) -> tuple[Floats, Floats]:
     """Return normal and log-uniform numbers for each class of the drawn clients.
 
-    They follow from Philox's uniform numbers, whose stream is fixed, by Box and Muller's formula.
+    Box and Muller's formula makes them from Philox's uniform numbers, whose stream is fixed.
     """
     shape = 3, sum(_DRAWN.values()), num_classes
     logs, radius, angle = generator(0, "synthetic clients", num_classes).random(shape)
@@ -74,7 +74,7 @@ def synthetic_clients(opening: Floats, num_clients: int, largest_weight: float) 
     """Return synthetic clients that fit the opening of a state, shape (C + 3,)."""
     labels, (square, weight_square, deviation) = opening[:-3], opening[-3:]
     num_classes, weight = labels.size, float(labels.sum())
-    # Nearer to uniform by as much of the distance as noise explains (James and Stein).
+    # Shrink towards uniform by the part of the distance that noise explains (James and Stein).
     apart = labels / weight - 1.0 / num_classes
     noise = num_classes * (deviation / weight) ** 2
     seen = max(0.0, 1.0 - noise / max(float(apart @ apart), 1e-12))
@@ -109,15 +109,15 @@ def fitted(
 ) -> Clients:
     """Return the clients with shares that fit some exchanges, newest first.
 
-    Of each exchange there are the P of the synthetic clients, shape (M,), the means over the real
-    ones of ``P w p`` and P, and the variance of the noise on the sum of P.
+    Each exchange has the P of the synthetic clients, shape (M,), the means of ``P w p`` and P over
+    the real clients, and the variance of the noise on the sum of P.
     """
     if not exchanges:
         return clients
     num_classes, columns = clients.labels.shape[1], list[tuple[Floats, ...]]()
     for age, (chances, means, variance) in enumerate(exchanges):
         answers = np.column_stack([chances[:, None] * clients.labels, chances])
-        if means.size == num_classes:  # all weigh the same, so that classes add up to P
+        if means.size == num_classes:  # all clients weigh the same, so classes add up to P
             means = np.append(means, means.sum())  # noqa: PLW2901 - with P, as where they differ
         resistance = np.full(means.size, _RESISTANCE_OF_CLASS / num_classes)
         resistance[-1] = _RESISTANCE

@@ -1,4 +1,4 @@
-"""Clients for the tests of prices, and all of them through the exchanges of a period."""
+"""Client populations for the tests of prices, and their exchanges over a period."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ MOST_EXCHANGES = 8
 
 
 def skewed(num_clients: int, num_classes: int, seed: int, concentration: float = 2.0) -> Floats:
-    """Return label distributions around one that falls off over the classes."""
+    """Return label distributions around a mean that falls off over the classes."""
     shares = np.linspace(2.0, 0.5, num_classes)
     rng = np.random.default_rng(seed)
     return rng.dirichlet(concentration * shares / shares.sum() * num_classes / 4, num_clients)
@@ -27,7 +27,7 @@ def half_normal(num_classes: int, rho: float = 10.0) -> Floats:
 
 
 def with_emd(num_clients: int, num_classes: int, emd: float, seed: int) -> Floats:
-    """Return label distributions with a global skew of 10 and an EMD_avg."""
+    """Return label distributions with a global skew of 10 and a given EMD_avg."""
     counts = client_distributions(
         num_clients, half_normal(num_classes), emd, np.random.default_rng(seed)
     )
@@ -35,7 +35,7 @@ def with_emd(num_clients: int, num_classes: int, emd: float, seed: int) -> Float
 
 
 def specialists(num_clients: int, num_classes: int, seed: int) -> Floats:
-    """Return a majority that is nearly alike, and 5 % of clients that hold one class only."""
+    """Return nearly identical clients, and 5 % that hold a single class."""
     rng, number = np.random.default_rng(seed), num_clients // 20
     rows = rng.dirichlet(200 * half_normal(num_classes), num_clients)
     rows[:number] = np.eye(num_classes)[rng.integers(0, num_classes, number)]
@@ -44,7 +44,7 @@ def specialists(num_clients: int, num_classes: int, seed: int) -> Floats:
 
 @dataclass
 class Federation:
-    """Clients and what all of them have found out about prices."""
+    """Clients and their shared state of prices."""
 
     design: PriceDesign
     distributions: Floats
@@ -72,13 +72,13 @@ class Federation:
 
     @property
     def clients(self) -> list[Position]:
-        """Return where clients stand."""
+        """Return the clients' positions."""
         weights = np.ones(self.num_clients) if self.weights is None else self.weights
         pairs = zip(self.distributions, weights, strict=True)
         return [Position(weight * own, float(weight)) for own, weight in pairs]
 
     def sums(self) -> NDArray[np.int64]:
-        """Return the next sums, with the noise of the shares."""
+        """Return the next sums, with noise of the given shares."""
         numbers, opening = self.numbers, not self.state.num_sums
         rows = [self.design.contribution(numbers, self.state, own) for own in self.clients]
         volunteers = self.design.num_volunteers
@@ -87,23 +87,23 @@ class Federation:
         return np.asarray(np.sum(rows, axis=0) + noise)
 
     def step(self) -> None:
-        """Take up the next sums."""
+        """Advance the state by the next sums."""
         args = self.numbers, self.state, self.sums(), self.num_clients, self.noise_shares
         self.state = self.design.advance(*args)
 
     def settle(self) -> int:
-        """Go on until prices are settled, and return the number of exchanges."""
+        """Exchange sums until prices are settled, and return the number of exchanges."""
         while not self.state.settled and self.state.num_sums <= MOST_EXCHANGES:
             self.step()
         return self.state.num_sums - 1
 
     def probabilities(self) -> Floats:
-        """Return the probabilities of all clients, without levels."""
+        """Return the probabilities of all clients, not rounded to levels."""
         number = self.num_clients
         return np.array([self.design.probability(self.state, c, number) for c in self.clients])
 
     def distance(self, probabilities: Floats | None = None) -> float:
-        """Return the L1 distance of the labels of the pool from the target."""
+        """Return the L1 distance between the pool's labels and the target."""
         found = self.probabilities() if probabilities is None else probabilities
         labels = found @ np.array([client.labels for client in self.clients])
         wanted = self.design.target or np.full(labels.size, 1.0 / labels.size)

@@ -1,4 +1,4 @@
-"""Tests of prices as a whole: what the exchanges find is what the derivation says."""
+"""Tests of prices as a whole: the exchanges find what the derivation predicts."""
 
 from dataclasses import replace
 from typing import Any
@@ -104,7 +104,7 @@ def test_the_exchanges_minimise_the_primal(local_skew: float, *, unequal: bool) 
     federation.settle()
     assert federation.state.settled
     found, best = federation.probabilities(), best_by_scipy(federation)
-    # With weights the opening tells the covariance, and so c, but roughly.
+    # With weights the opening gives the covariance, and so c, only roughly.
     assert found == pytest.approx(best, abs=0.04 if unequal else 0.02)
     gain = primal(federation, found)[0] - primal(federation, best)[0]
     assert abs(gain) < (0.02 if unequal else 0.003)
@@ -138,7 +138,7 @@ COLD: list[Any] = [
 def test_a_first_period_takes_few_exchanges(
     population: Any, num_participants: int, most: tuple[int, int], mode: int
 ) -> None:
-    """Without noise the pool is as near to uniform as with all labels known, and V is met."""
+    """Without noise the pool is as close to uniform as with all labels known, and V is met."""
     rows = population(7)
     volunteers = min(5.0 * num_participants, 0.6 * len(rows))
     federation = Federation(PriceDesign(num_participants, volunteers, *MODES[mode]), rows)
@@ -151,7 +151,7 @@ def test_a_first_period_takes_few_exchanges(
 
 @pytest.mark.slow
 def test_a_thousand_classes_are_settled() -> None:
-    """Above 600 numbers only the latest exchange is fitted in each class."""
+    """Prices settle for a thousand classes, where only the latest exchange is fitted by class."""
     rows = np.random.default_rng(0).dirichlet(20 * half_normal(1000), 2000)
     federation = Federation(PriceDesign(20, 100.0), rows)
     assert federation.settle() <= 4
@@ -161,7 +161,7 @@ def test_a_thousand_classes_are_settled() -> None:
 @pytest.mark.parametrize("mode", [0, 1])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_an_unusual_target_takes_few_exchanges(mode: int, *, weighted: bool) -> None:
-    """With .95 wanted of one class, and with log-normal weights."""
+    """A target of .95 for one class settles in few exchanges, even with log-normal weights."""
     rows, rng = with_emd(1000, 10, 1.0, seed=3), np.random.default_rng(3)
     weights = np.clip(rng.lognormal(0, 0.8, 1000), 0.25, 4.0) if weighted else None
     target = None if weighted else tuple(0.95 if row == 3 else 0.05 / 9 for row in range(10))
@@ -182,8 +182,8 @@ def test_noise_costs_little_distance(seed: int) -> None:
     assert federation.probabilities().sum() == pytest.approx(100, rel=0.12)
 
 
-def test_many_classes_settle_in_spite_of_noise() -> None:
-    """Where the noise of three members is as large as the sum of a class, V is met all the same."""
+def test_many_classes_settle_despite_noise() -> None:
+    """V is met even if the noise of three members is as large as the sum of a class."""
     rows = np.random.default_rng(0).dirichlet(20 * half_normal(100), 1000)
     federation = Federation(PriceDesign(20, 100.0), rows, noise=None, noise_shares=3.0)
     assert federation.settle() <= 3
@@ -191,7 +191,7 @@ def test_many_classes_settle_in_spite_of_noise() -> None:
 
 
 def test_the_own_mix_is_a_target() -> None:
-    """It is known from the opening; the pool then has the labels that all clients have."""
+    """With the target "own", the pool has the same label mix as all clients."""
     rows = with_emd(1000, 10, 1.0, seed=4)
     federation = Federation(PriceDesign(20, 100.0, local_skew=1.0, target="own"), rows)
     federation.settle()
@@ -229,8 +229,8 @@ def test_what_holds_for_any_clients(  # noqa: PLR0917 - one for each strategy
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_where_clients_are_alike_all_are_equally_likely(*, weighted: bool) -> None:
-    """There is nothing to choose, and no exchange after the opening."""
+def test_identical_clients_are_equally_likely(*, weighted: bool) -> None:
+    """Identical clients volunteer with probability V / N, and prices settle at the opening."""
     rows, weights = np.tile([0.5, 0.3, 0.2], (50, 1)), np.ones(50) if weighted else None
     federation = Federation(PriceDesign(5, 20.0), rows, weights)
     assert set(federation.probabilities()) == {20 / 50}
@@ -256,14 +256,14 @@ def test_levels_are_sixteen_and_right_on_average() -> None:
 
 
 class TestLies:
-    """Sums that some nodes made up do no harm beyond wrong prices."""
+    """Made-up sums do no harm beyond wrong prices."""
 
     @given(seed=st.integers(0, 1000), exchanges=st.integers(0, 3), weighted=st.booleans())
     @settings(max_examples=25, deadline=None)
     def test_any_sums_are_refused_or_priced(
         self, seed: int, exchanges: int, *, weighted: bool
     ) -> None:
-        """The error is a RefusedError, and all probabilities are numbers from 0 to 1."""
+        """Any sums either raise RefusedError or give probabilities from 0 to 1."""
         rng = np.random.default_rng(seed)
         weights = rng.uniform(0.25, 4.0, 40) if weighted else None
         federation = Federation(PriceDesign(6, 20.0), skewed(40, 4, seed), weights, noise=None)
@@ -282,15 +282,15 @@ class TestLies:
         assert 0.0 < found.min() <= found.max() < 1.0
 
     @pytest.mark.parametrize("sums", [[1, 2], np.zeros(5), np.full(5, 2**40), np.full(5, -(2**40))])
-    def test_other_sums_are_refused(self, sums: Any) -> None:
-        """Of another shape or type, or beyond what noise explains."""
+    def test_unfit_sums_are_refused(self, sums: Any) -> None:
+        """Sums of another shape or type, or beyond what noise explains, are refused."""
         federation = Federation(PriceDesign(6, 20.0), skewed(40, 4, 0))
-        with pytest.raises(RefusedError, match="not those of nodes"):
+        with pytest.raises(RefusedError, match="No nodes can have sent"):
             federation.design.advance(federation.numbers, federation.state, sums, 40)
 
 
 class TestDeterminism:
-    """All platforms find the same state: last bits are far below the grid of the prices."""
+    """All platforms find the same state, since the last bits are far below the price grid."""
 
     @pytest.mark.parametrize("num_classes", [5, 40])
     @pytest.mark.parametrize("weighted", [False, True])
@@ -313,7 +313,7 @@ class TestDeterminism:
         assert again.state == exact.state
 
     def test_the_order_of_sums_does_not_matter(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Synthetic clients in another order, as BLAS may take them, give the same prices."""
+        """Summing the synthetic clients in another order, as BLAS may do, gives the same prices."""
         rows = skewed(150, 6, seed=13)
         exact = Federation(PriceDesign(10, 50.0, 0.1, 1.0), rows)
         exact.settle()
@@ -352,20 +352,20 @@ def nudged(function: Any, rng: np.random.Generator) -> Any:
     ],
 )
 def test_settings_that_cannot_work_are_refused(values: dict[str, float]) -> None:
-    """The message names the setting."""
+    """A setting that cannot work is refused, and the message names it."""
     with pytest.raises(SettingsError, match=next(iter(values))):
         PriceDesign(**{"num_participants": 5, "num_volunteers": 10.0, **values})  # type: ignore[arg-type]
 
 
 def test_all_clients_as_volunteers_are_refused() -> None:
-    """With V at N there are no prices to find."""
+    """V must be below N, or there are no prices to find."""
     federation = Federation(PriceDesign(5, 20.0), skewed(20, 3, seed=0))
     with pytest.raises(SettingsError, match="below 20 clients"):
         federation.step()
 
 
 def test_any_state_gives_a_probability() -> None:
-    """A state that a node was handed may hold any finite prices."""
+    """Any finite prices give a probability, since a node may be handed any state."""
     federation = Federation(PriceDesign(5, 20.0), skewed(50, 3, seed=0))
     federation.settle()
     for price in (-1e9, 1e9):

@@ -1,4 +1,4 @@
-"""Tests of a node's numbers, of the noise that hides them and of how sums are read."""
+"""Tests of a node's numbers, of the noise that hides them, and of reading their sums."""
 
 import numpy as np
 import pytest
@@ -13,14 +13,14 @@ from dubhe_flwr.he.layout import Layout, Slots
 OPENING = pytest.mark.parametrize("opening", [True, False])
 
 
-def test_sigma_is_a_twelfth_of_the_pool_from_one_to_four() -> None:
-    """Below a pool of 12 it stays 1, where rules have no prices; another sigma can be set."""
+def test_sigma_is_a_twelfth_of_the_pool_between_1_and_4() -> None:
+    """Sigma is V / 12, but at least 1 and at most 4; another sigma can be set."""
     assert [noise_scale(pool) for pool in (1, 12, 30, 48, 5000)] == [1.0, 1.0, 2.5, 4.0, 4.0]
     assert PriceNumbers(3, 50, noise=0.5).sigma(100.0) == 0.5
 
 
-def test_deviations_are_those_of_the_design() -> None:
-    """Classes share sigma, P has it alone, and the opening has N / V times as much for a class."""
+def test_deviations_follow_the_design() -> None:
+    """Classes share sigma, P has all of it, and the opening has N / V times a class's noise."""
     numbers = PriceNumbers(4, 2000, largest_weight=4.0)
     assert numbers.deviations(900, 24.0, opening=False).tolist() == [1.0] * 4 + [2.0]
     assert numbers.deviations(1200, 24.0, opening=True).tolist() == [50.0] * 6
@@ -30,7 +30,7 @@ def test_deviations_are_those_of_the_design() -> None:
 
 @OPENING
 def test_noise_of_all_nodes_adds_up(*, opening: bool) -> None:
-    """Shares of 1000 nodes make the whole variance within 10 %, and a mean of 0."""
+    """The noise of 1000 nodes adds up to the full variance within 10 %, with mean 0."""
     numbers, rng = PriceNumbers(10, 2000), np.random.default_rng(3)
     deviations = numbers.deviations(1000, 100.0, opening=opening)
     draws = np.array(
@@ -73,7 +73,7 @@ def test_a_slot_has_room_for_a_nodes_noise(  # noqa: PLR0917 - one for each stra
     noise: float | None,
     opening: bool,
 ) -> None:
-    """Up to the clip, for any federation with prices whose sums cover half of it."""
+    """No number is clipped, in any federation with prices whose sums cover half of the nodes."""
     volunteers = min(5.0 * num_participants, 0.6 * num_joined)
     numbers = PriceNumbers(num_classes, 2000, weight, noise)
     deviations = numbers.deviations(num_joined, volunteers, opening=opening)
@@ -87,7 +87,7 @@ def test_a_slot_has_room_for_a_nodes_noise(  # noqa: PLR0917 - one for each stra
 
 @OPENING
 def test_means_are_the_means_of_the_values(*, opening: bool) -> None:
-    """With a rounding error of at most half a unit."""
+    """The decoded means equal the values' means, up to half a unit of rounding."""
     numbers, rng = PriceNumbers(5, 100, largest_weight=4.0), np.random.default_rng(0)
     values = rng.uniform(0, 4, (80, numbers.num_slots(opening=opening)))
     sums = sum(numbers.encode(row, opening=opening) for row in values)
@@ -97,18 +97,18 @@ def test_means_are_the_means_of_the_values(*, opening: bool) -> None:
 
 @pytest.mark.parametrize("value", [-1.2, 2.2])
 def test_means_beyond_the_slack_are_refused(value: float) -> None:
-    """Noise may take a mean out of the range of a node's numbers, but not by more."""
+    """A mean outside the range of a node's numbers by more than the slack is refused."""
     numbers = PriceNumbers(3, 50)
     zero = 50 * numbers.encode(np.zeros(3), opening=False)
     sums = zero + np.array([int(50 * value * 2**18), 0, 0])
     assert numbers.means(sums, 50, np.full(3, 1.3), opening=False)[0] == pytest.approx(value)
-    with pytest.raises(RefusedError, match="are not those of nodes"):
+    with pytest.raises(RefusedError, match="No nodes can have sent"):
         numbers.means(sums, 50, np.full(3, 1.1), opening=False)
 
 
 @pytest.mark.parametrize("weight", [1.0, 4.0])
 def test_a_contribution_has_first_moments_only(weight: float) -> None:
-    """``w p``, ``||w p||^2`` and ``w^2`` at first, then ``P w p`` and P."""
+    """A node sends ``w p``, ``||w p||^2`` and ``w^2`` first, then ``P w p`` and P."""
     labels = weight / 2 * np.array([0.5, 0.25, 0.25])
     own, numbers = Position(labels, weight / 2), PriceNumbers(3, 50, weight)
     design, state = PriceDesign(5, 20.0), PriceState.first(numbers)
@@ -130,7 +130,7 @@ def test_a_contribution_has_first_moments_only(weight: float) -> None:
 def test_ciphertexts(
     num_classes: int, num_clients: int, largest_weight: float, most: int, *, opening: bool
 ) -> None:
-    """One of 2048 bits up to 60 classes, two at 100."""
+    """A contribution takes one ciphertext of 2048 bits up to 60 classes, and two at 100."""
     numbers = PriceNumbers(num_classes, num_clients, largest_weight)
     slots = Slots(numbers.num_slots(opening=opening), numbers.max_value(opening=opening))
     assert Layout(2048, num_clients, {"prices": slots}).num_ciphertexts("prices") <= most
@@ -148,6 +148,6 @@ def test_ciphertexts(
     ],
 )
 def test_unfit_sizes_are_refused(values: tuple[int, int, float]) -> None:
-    """There are two classes, a client, no weight but from 1 up, and no negative noise."""
+    """Fewer than two classes or one client, weights below 1 and negative noise are refused."""
     with pytest.raises(SettingsError, match=r"must be (at least|from 0)"):
         PriceNumbers(*values)

@@ -1,4 +1,4 @@
-"""The bound on what noisy sums tell of one client."""
+"""Tests of the bound on what noisy sums reveal about one client."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from dubhe_flwr.core.prices.privacy import DELTA, PrivacyBound, epsilon
 def test_epsilon_is_the_best_of_all_renyi_orders(
     num_sums: int, num_classes: int, sigma: float
 ) -> None:
-    """The closed form is the least over the order, of the Renyi divergence of two Gaussians."""
+    """The closed form is the minimum over all Renyi orders, for two Gaussians."""
 
     def at(log_excess: float) -> float:
         order = 1.0 + np.exp(log_excess)
@@ -23,7 +23,7 @@ def test_epsilon_is_the_best_of_all_renyi_orders(
 
 
 def test_no_period_exceeds_the_budget() -> None:
-    """Sums after the last one of the budget hold no labels."""
+    """A period never counts more sums than the budget, since later sums hold no labels."""
     bound = PrivacyBound.of(9, most_sums=4, num_classes=10, sigma=1.0)
     assert (bound.num_sums, bound.epoch) == (4, bound.budget)
-    assert "epsilon 50 of one client" in str(bound)
+    assert "epsilon 50 about one client" in str(bound)

@@ -1,4 +1,4 @@
-"""Tests of the state of prices: what nodes keep between sums, and hand to new nodes."""
+"""Tests of the price state, which nodes keep between sums and hand to new nodes."""
 
 import numpy as np
 import pytest
@@ -21,8 +21,8 @@ def after(num_sums: int, *, weighted: bool = False) -> Federation:
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("num_sums", [0, 1, 3])
-def test_floats_are_the_whole_state(num_sums: int, *, weighted: bool) -> None:
-    """They come back as the same state, and their number does not depend on it."""
+def test_floats_hold_the_whole_state(num_sums: int, *, weighted: bool) -> None:
+    """The floats restore the same state, and their number does not depend on it."""
     federation = after(num_sums, weighted=weighted)
     values = federation.state.as_floats()
     assert all(isinstance(value, float) and np.isfinite(value) for value in values)
@@ -32,23 +32,23 @@ def test_floats_are_the_whole_state(num_sums: int, *, weighted: bool) -> None:
 
 @pytest.mark.parametrize(("num_classes", "kilobytes"), [(10, 1.5), (52, 6), (100, 11.5)])
 def test_a_state_is_small(num_classes: int, kilobytes: float) -> None:
-    """As doubles it takes a few kilobytes, which an agent can hand to a new node."""
+    """A state takes a few kilobytes as doubles, so an agent can hand it to a new node."""
     state = PriceState.first(PriceNumbers(num_classes, 2000))
     assert len(state.as_floats()) * 8 < 1000 * kilobytes
 
 
-def test_other_floats_are_refused() -> None:
-    """More, fewer, or such as no state has."""
+def test_unfit_floats_are_refused() -> None:
+    """Floats of the wrong number, or that no state has, are refused."""
     federation = after(2)
     values = federation.state.as_floats()
     unknown = [(*values[:-1], number) for number in (float("nan"), float("inf"), 1e300)]
     for unfit in (values[:-1], (*values, 0.0), *unknown):
-        with pytest.raises(SettingsError, match="no state of prices"):
+        with pytest.raises(SettingsError, match="not a price state"):
             PriceState.from_floats(federation.numbers, unfit)
 
 
 def test_the_latest_exchanges_are_kept() -> None:
-    """Newest first, and no more than the memory holds."""
+    """The state keeps the latest exchanges, newest first, up to its memory."""
     state = PriceState.first(PriceNumbers(2, 9))
     assert state.exchanges() == []
     for number in range(1 + MEMORY + 2):
@@ -58,6 +58,6 @@ def test_the_latest_exchanges_are_kept() -> None:
 
 
 def test_the_position_is_the_weighted_distribution() -> None:
-    """In floats, from fixed point."""
+    """A position holds the weighted distribution in floats, converted from fixed point."""
     found = Position.of(fixed_point_distribution([3, 1, 0]), weight=2.0)
     assert (found.labels.tolist(), found.weight) == ([1.5, 0.5, 0.0], 2.0)

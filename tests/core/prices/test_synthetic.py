@@ -22,7 +22,7 @@ def softplus(values: Floats) -> tuple[float, Floats, Floats]:
 
 @given(st.integers(0, 1000))
 def test_newton_finds_what_scipy_finds(seed: int) -> None:
-    """For random rows and a start far away."""
+    """Newton's method finds scipy's minimum, for random rows and from far away."""
     rng = np.random.default_rng(seed)
     rows, ridge = rng.normal(size=(30, 3)), rng.uniform(0.01, 1, 3)
     linear, start = rng.normal(size=3), 20 * rng.normal(size=3)
@@ -41,13 +41,13 @@ def test_newton_finds_what_scipy_finds(seed: int) -> None:
 
 
 def opening(labels: list[float], square: float, weight_square: float = 1.0) -> Floats:
-    """Return what a state knows of an opening without noise."""
+    """Return the opening of a state without noise."""
     return np.array([*labels, square, weight_square, 0.0])
 
 
 @pytest.mark.parametrize("square", [0.4, 0.6, 0.95])
 def test_synthetic_clients_fit_the_opening(square: float) -> None:
-    """Their mean labels and squares are those of the real ones, to less than a hundredth."""
+    """Their mean labels and squares equal the real clients', to less than a hundredth."""
     labels = [0.5, 0.3, 0.2]
     found = synthetic_clients(opening(labels, square), 1000, 1.0)
     assert found.shares.sum() == pytest.approx(1.0, abs=0.003)
@@ -57,7 +57,7 @@ def test_synthetic_clients_fit_the_opening(square: float) -> None:
 
 
 def test_synthetic_clients_have_weights() -> None:
-    """Means of w and of its square are those of the real ones."""
+    """Their means of w and w^2 equal the real clients'."""
     found = synthetic_clients(opening([0.6, 0.4], 0.9, 1.4), 1000, 4.0)
     assert found.shares @ found.weights == pytest.approx(1.0, abs=0.01)
     assert found.shares @ found.weights**2 == pytest.approx(1.4, abs=0.01)
@@ -65,7 +65,7 @@ def test_synthetic_clients_have_weights() -> None:
 
 
 def test_synthetic_clients_repeat() -> None:
-    """Nothing but the opening decides on them; these are the first draws, to four digits."""
+    """Only the opening determines them; these are the first draws, to four digits."""
     found = synthetic_clients(opening([0.5, 0.5], 0.75), 100, 1.0)
     again = synthetic_clients(opening([0.5, 0.5], 0.75), 100, 1.0)
     assert all((one == other).all() for one, other in zip(found, again, strict=True))
@@ -77,8 +77,8 @@ FIRST_DRAWS = [0.41029, 0.76617, 0.06059]
 
 
 @pytest.mark.parametrize("variance", [0.0, 100.0])
-def test_exchanges_are_fitted_as_far_as_noise_lets_them(variance: float) -> None:
-    """Without noise answers are met; with it shares stay nearer to what they were."""
+def test_exchanges_are_fitted_as_far_as_noise_allows(variance: float) -> None:
+    """Without noise the sums are matched; with noise the shares stay closer to the old ones."""
     clients = synthetic_clients(opening([0.5, 0.5], 0.75), 1000, 1.0)
     chances = 1.0 / (1.0 + np.exp(2.0 - clients.labels[:, 0]))
     means = np.array([0.09, 0.06])
