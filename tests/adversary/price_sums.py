@@ -1,10 +1,11 @@
-"""What nodes read of prices, and the best guess of label distributions that follows from it.
+"""What nodes read with prices, and the best guess of label distributions from it.
 
-`Readings` are the sums of some registration periods, with exactly the noise that nodes add. Whoever
-reads them knows the point of each sum, who was in it and the variance of its noise. `guess` is the
-mean of the posterior of the clients that the attacker does not know: their prior and that of all
-others is the very law they were drawn from, so that nobody can do better by squared error. The
-others enter as one Gaussian vector, by the covariance of what a client adds to all sums.
+`Readings` are the sums of some registration periods, with exactly the noise that nodes add. Anyone
+who reads them knows the point of each sum, who was in it, and the variance of its noise. `guess` is
+the posterior mean of the clients that the attacker does not know. Its prior is the distribution
+that they, and all other clients, were drawn from, so no guess has a smaller squared error. The
+other clients enter as one Gaussian vector, with the covariance of a client's contribution to all
+sums.
 """
 
 from collections.abc import Callable
@@ -60,7 +61,7 @@ def drawn(law: Floats, number: int, rng: np.random.Generator) -> Floats:
 
 
 def _log_gammas(law: Floats, number: int, rng: np.random.Generator) -> Floats:
-    """Return logarithms of gamma numbers; those of a parameter below 1 do not underflow."""
+    """Return logarithms of gamma numbers, without underflow for parameters below 1."""
     held = law[law > 0]
     logs = np.full((number, law.size), -np.inf)
     boost = np.log(rng.random((number, held.size))) / held

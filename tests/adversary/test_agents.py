@@ -23,7 +23,7 @@ SIZES = "The sums cover the wrong number of clients"
 def asking(
     covered: list[int], num_clients: int = 9, **options: Any
 ) -> tuple[Federation[CoordinatorState], int, Fields]:
-    """Return nodes, an agent, and a request for sums over so many clients of one class."""
+    """Return nodes, an agent, and a request for sums over these numbers of clients."""
     nodes = dubhe(skewed_counts(num_clients), **SETTINGS | options)
     node_id, request = next_request(nodes, Stage.PARTICIPATE)
     nodes.handle(node_id, request)
@@ -44,13 +44,13 @@ def asking(
     ],
 )
 def test_no_sum_of_other_sizes_than_tries_or_groups(covered: list[int], options: Any) -> None:
-    """Of nine clients K = 4 only, and nothing that leaves fewer than three in the sum of all."""
+    """With nine clients: only K = 4, and nothing that leaves out fewer than three."""
     nodes, agent, request = asking(covered, **options)
     refuses(nodes, agent, request, RefusedError, SIZES)
 
 
 def test_groups_of_two_sizes() -> None:
-    """Of twelve clients an agent answers groups of 3 and 4, for K = 7, in which nobody is twice."""
+    """With twelve clients and K = 7, an agent answers for disjoint groups of 3 and 4."""
     options = {"num_participants": 7, "group_size": 3}
     nodes, agent, request = asking([3, 4], num_clients=12, **options)
     assert nodes.handle(agent, request)["chosen"] == np.arange(2, dtype=">i8").tobytes()
@@ -60,7 +60,7 @@ def test_groups_of_two_sizes() -> None:
 
 @pytest.mark.parametrize(("covered", "num_spoilt"), [([3, 4], 2), ([3, 4], 1), ([3, 3], 0)])
 def test_one_sentence_whatever_does_not_add_up(covered: list[int], num_spoilt: int) -> None:
-    """Of groups of 3 and 4 none is good, or the fours are missing: nothing says which it was."""
+    """No group is valid, or the groups of 4 are missing: the refusal does not say which."""
     options = {"num_participants": 7, "group_size": 3}
     nodes, agent, request = asking(covered, num_clients=12, **options)
     sums: Any = request["sums"]

@@ -99,7 +99,7 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number(pinned: bool) 
     last = joined(nodes, honest).member
     assert last is not None
     assert left == pytest.approx(vault.own_noise(last, requests[honest], deviations))
-    # Of the victim's own message one pad is missing, without which it is any number.
+    # The victim's own message lacks one pad, without which it could be any number.
     row, number = nodes.ids.index(victim), vault.fields[REGISTRATION].number + 1
     sent: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER]
     vector = pads.read(sent[row]["registration"], number)
@@ -266,7 +266,7 @@ class TestALie:
             settle_with(nodes, sums)
 
     def test_a_lost_member_is_replaced(self) -> None:
-        """It is asked once more; then all register anew, for another committee."""
+        """It is asked once more; then all nodes register again, with another committee."""
         nodes = federation()
         nodes.alter_reply = lambda stage, node_id, reply: (
             None if stage == Stage.OPEN and node_id == nodes.ids[1] else reply
@@ -281,7 +281,7 @@ class TestALie:
     @pytest.mark.parametrize("liar", [0, 15])
     @pytest.mark.parametrize("times", [1, 2])
     def test_garbage_costs_an_epoch(self, liar: int, times: int) -> None:
-        """Of a member's part or a node's numbers: nodes refuse the sum, and the round goes on."""
+        """With garbage from a member or a node, nodes refuse the sum and the round goes on."""
         nodes = federation()
         lies: list[str] = []
         stage, field = (Stage.REGISTER, "registration") if liar else (Stage.OPEN, "sealed")

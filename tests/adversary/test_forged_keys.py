@@ -42,7 +42,7 @@ def at(
 
 
 def test_an_agent_signs_for_each_recipient() -> None:
-    """That it made this key for this key for delivery, which others can check."""
+    """It signs that it made this key for this delivery key, which other nodes can check."""
     nodes = pinned_federation()
     agent, request = next_request(nodes, Stage.KEYGEN)
     reply: Any = nodes.handle(agent, request)

@@ -22,7 +22,7 @@ from dubhe_flwr.rules import Paper, Prices
 from dubhe_flwr.testing import Fault, FaultyGrid
 
 COUNTS = [[27_182 + 31_415 * ((row * 7 + label) % 9) for label in range(4)] for row in range(12)]
-"""Of twelve nodes; they are found in any text."""
+"""Label counts of twelve nodes, easy to find in any text."""
 SETTINGS: dict[str, Any] = {"num_participants": 3, "on_failure": "random", "wait_timeout": 0.0}
 MEGABYTES = 2**20
 SIZES = pytest.mark.parametrize("share", [1, pytest.param(100, marks=pytest.mark.slow)])

@@ -56,7 +56,7 @@ def spoiling(stage: str, reply: Any) -> Any:
 def test_a_client_that_always_says_yes(
     rule: Any, determination: Determination, trained: int
 ) -> None:
-    """Where 3 of 30 rounds are fair it trains in so many: nothing proves a draw."""
+    """It trains in far more than its fair 3 of 30 rounds: nothing proves a draw."""
     plans = played(rule, determination, always).rounds(1, ROUNDS)
     # What an operator can look at: the names of those who train, over some rounds.
     assert sum(str(LIAR) in plan.aliases for plan in plans) == trained

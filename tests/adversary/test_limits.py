@@ -20,7 +20,7 @@ REAL: dict[str, Any] = {"simulated": False}
 def test_a_key_beyond_the_owners_limit_is_never_made(
     key_bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The node stays out before any label is read, and nothing is there to make a key for."""
+    """The node stays out before it reads any label, and makes no key."""
     monkeypatch.setattr(
         "dubhe_flwr.protocol.vaults.paillier.generate_secret_key", lambda _bits: 1 // 0
     )
@@ -86,7 +86,7 @@ def test_no_array_is_as_long_as_the_server_says() -> None:
 
 
 def test_a_million_draws_are_refused_before_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server asks for 2^20 draws in a request, which is as many as a message may ask for."""
+    """The server asks for 2^20 draws in a request, the most that a message may ask for."""
     monkeypatch.setattr("dubhe_flwr.protocol.node.round.private_draws", lambda _number: 1 // 0)
     monkeypatch.setattr("dubhe_flwr.protocol.node.settle.decrypted_sum", lambda *_: 1 // 0)
     nodes = federation(policy=REAL)

@@ -86,7 +86,7 @@ def test_too_few_or_too_many_clients_cost_nothing(number: int) -> None:
 
 
 def test_a_client_cannot_shut_a_category_out() -> None:
-    """A dishonest client moves all of category v to w: they draw like any others."""
+    """A dishonest client moves category v to w: its members draw like any other node."""
     codebook, sigma = Codebook((1, 2, 4)), {1: 0.6, 2: 0.3}
     overall, slots = overall_registry(COUNTS, codebook, sigma)
     nodes, liar = federation(), 0

@@ -40,7 +40,7 @@ LARGE = [pytest.param(500, 5, marks=SLOW), pytest.param(2000, 4, marks=SLOW)]
 
 
 def relative(guess: Floats, labels: Floats) -> float:
-    """Return the error, relative to that of who knows the share of the rarest class."""
+    """Return the error, relative to an attacker who knows only the share of the rarest class."""
     known = np.array([by_one_share(LAW, own, RAREST) for own in labels])
     return float(np.abs(guess - labels).sum() / np.abs(known - labels).sum())
 
@@ -55,7 +55,7 @@ def one_period(readings: Readings) -> Readings:
 
 @lru_cache(maxsize=16)
 def readings_of(number: int, seed: int, noise: float | None, *, sole: bool = False) -> Readings:
-    """Return the whole budget of sums; of clients of whom the first may alone hold a class."""
+    """Return the whole budget of sums; optionally, only the first client holds a class."""
     rng = np.random.default_rng([seed, number])
     if not sole:
         return Readings(drawn(LAW, number, rng), seed, noise=noise)
@@ -72,7 +72,7 @@ def sole_holder(number: int, seed: int, noise: float | None, *, period: bool = F
 
 
 def sole_holder_among_known(number: int, seed: int, noise: float | None) -> float:
-    """Guess the only holder of a class where all others are known."""
+    """Guess the only holder of a class, with all other clients known."""
     readings = readings_of(number, seed, noise, sole=True)
     return relative(Attack(readings, [0], HOLDER).guess(), readings.labels[:1])
 
@@ -80,7 +80,7 @@ def sole_holder_among_known(number: int, seed: int, noise: float | None) -> floa
 def all_but(
     unknown: int, number: int, seed: int, noise: float | None, *, period: bool = False
 ) -> float:
-    """Guess some clients where all others are known."""
+    """Guess some clients, with all other clients known."""
     readings = readings_of(number, seed, noise)
     readings = one_period(readings) if period else readings
     guess = Attack(readings, list(range(unknown)), LAW).guess()
@@ -88,7 +88,7 @@ def all_but(
 
 
 def colluding(partners: int, number: int, seed: int, noise: float | None) -> float:
-    """Guess a client where some others tell the attacker their labels and noise."""
+    """Guess a client, with some other nodes giving the attacker their labels and noise."""
     readings = readings_of(number, seed, noise)
     return relative(Attack(readings, [0], LAW, LAW, partners).guess(), readings.labels[:1])
 
@@ -114,7 +114,7 @@ def lost(number: int, seed: int, noise: float | None, *, period: bool = False) -
 
 
 def comes_and_goes(number: int, seed: int, noise: float | None) -> float:
-    """Guess a client that is there in every second period."""
+    """Guess a client that is connected in every second period."""
     labels = readings_of(number, seed, noise).labels
     there = missing(number, lambda period, _exchange: period % 2 == 0)
     readings = Readings(labels, seed, there, noise=noise)
@@ -192,7 +192,7 @@ def test_the_epsilon_of_the_threat_model() -> None:
 
 
 class TestTheOnlyHolderOfAClass:
-    """It is guessed by a node that knows the law of all others."""
+    """A node that knows the distribution of all other clients guesses it."""
 
     @pytest.mark.parametrize(("number", "seeds"), [*SIZES, *LARGE])
     @pytest.mark.parametrize("period", [True, False], ids=["period", "budget"])
@@ -272,7 +272,7 @@ class TestColludingNodes:
     @pytest.mark.parametrize(("number", "seeds"), [*SIZES, *LARGE])
     @pytest.mark.parametrize("part", [10, 2])
     def test_up_to_half_of_the_nodes(self, number: int, seeds: int, part: int) -> None:
-        """The others' noise and labels hide a client."""
+        """Other nodes' noise and labels hide a client."""
 
         def attack(number: int, seed: int, noise: float | None) -> float:
             return colluding(number // part, number, seed, noise)
@@ -293,7 +293,7 @@ class TestLabelsThatChangeAllTheTime:
     """The account starts anew with each change, however small."""
 
     def test_four_budgets_tell_a_client(self) -> None:
-        """For an attacker who knows all others the bound does not hold."""
+        """The bound does not hold for an attacker who knows all other clients."""
 
         def attack(number: int, seed: int, noise: float | None) -> float:
             labels = readings_of(number, seed, noise).labels

@@ -80,7 +80,7 @@ class TestAWatchedNode:
 
     @pytest.mark.parametrize(("num_draws", "bits"), [(20, 1.9), (50, 2.4), (1000, 3.5)])
     def test_what_draws_tell(self, num_draws: int, bits: float) -> None:
-        """Of the bits that the levels of a hundred nodes have, and the server's best guess."""
+        """The information about a node's level in its draws, in bits."""
         levels, sizes = np.unique(settle().round(9), return_counts=True)
         prior = sizes / sizes.sum()
         likely = prior * binom.pmf(np.arange(num_draws + 1)[:, None], num_draws, levels)
@@ -224,7 +224,7 @@ class TestTheAccount:
     """A node counts the sums that its label counts entered, in all registration periods."""
 
     def test_after_the_budget_nodes_add_noise_alone(self) -> None:
-        """Of twenty nodes' labels nothing is left in the sums, until labels change."""
+        """The sums contain nothing of twenty nodes' labels, until labels change."""
         nodes = federation(20, registration_interval=1, num_participants=12)
         assert Prices().most_entries(12) == 4
         spent = 0

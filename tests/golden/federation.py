@@ -56,7 +56,7 @@ class Told(Federation[CoordinatorState]):
         self.scenario, self.seed, self.server_round = scenario, seed, 0
         rows = range(scenario.num_nodes)
         super().__init__(self._coordinator(), list(map(self._policy, rows)))
-        # The order of the ids is not that of the rows, and still short to write.
+        # Ids are ordered differently from rows, and still short to write.
         first = Random(f"ids {seed}").randrange(1, scenario.num_nodes)
         self.ids = [1000 + (row - first) % scenario.num_nodes for row in rows]
         self.policies = dict(zip(self.ids, self.policies.values(), strict=True))
@@ -65,7 +65,7 @@ class Told(Federation[CoordinatorState]):
         self.finding: tuple[float, ...] = ()
 
     def run(self) -> list[Round]:
-        """Play all rounds, or as many as there are before an error."""
+        """Play all rounds, or the rounds before an error."""
         played: list[Round] = []
         for server_round in range(1, self.scenario.num_rounds + 1):
             self.server_round = server_round
@@ -105,7 +105,7 @@ class Told(Federation[CoordinatorState]):
         self.state = self.selector.load_state_dict(saved)
 
     def deliver(self, batch: Batch) -> dict[int, Reply]:
-        """Carry a batch to the nodes, and back what the weather leaves; note whom was asked."""
+        """Carry a batch to the nodes, and back the replies that the weather lets through."""
         stage = str(batch.header.stage)
         self.num_batches[stage] += 1
         self.asked.append(
@@ -171,7 +171,7 @@ class Told(Federation[CoordinatorState]):
         )
 
     def _present(self) -> list[int]:
-        """Return the rows that are there; in bad weather some are not."""
+        """Return the connected rows; in bad weather some are missing."""
         away = self.scenario.away.get(self.server_round, ())
         return [
             row

@@ -1,4 +1,4 @@
-"""Writes the golden traces anew, where another protocol is meant: `python tests/golden/make.py`."""
+"""Rewrites the golden traces after an intended change: `python tests/golden/make.py`."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ def lines() -> Iterator[str]:
 
 
 def main() -> None:
-    """Write the file beside this script."""
+    """Write the file next to this script."""
     TRACES.write_text("{\n" + ",\n".join(lines()) + "\n}\n", encoding="utf-8")
 
 

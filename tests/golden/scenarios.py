@@ -1,4 +1,4 @@
-"""What is played: every setting in good and in bad weather, and nodes that are not like others."""
+"""The scenarios: every setting in good and bad weather, and unusual nodes."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A selection does what it did: stages, whom it asks, reports, plans, notes and errors."""
+"""A selection does what it did: stages, nodes asked, reports, plans, notes and errors."""
 
 import json
 from difflib import ndiff

@@ -72,7 +72,7 @@ class Exchanges(Rule):
         return Slots(1, 9)
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
-        """Those of as many exchanges as are wanted, and that of the registrations."""
+        """Return the sums of the registrations and of this number of exchanges."""
         return 1 + self.number
 
     def contribution(self, own: Own, population: Population) -> Any:

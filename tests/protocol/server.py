@@ -1,4 +1,4 @@
-"""Twelve nodes and their server, and what can become of a reply, for the tests of the server."""
+"""Twelve nodes, their server and ways to spoil a reply, for the tests of the server."""
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -158,4 +158,4 @@ FAULTS: list[tuple[Any, str]] = [
     (lambda r: {**r, "sequence": 2**62}, "StaleMessageError"),
     (hello, "StaleMessageError"),
 ]
-"""What can become of any reply, and what the report calls it."""
+"""Ways to spoil a reply, and what the report calls each."""

@@ -64,7 +64,7 @@ class Case:
 
 
 def check(case: Case) -> None:
-    """Play rounds under encryption and in the clear beside the same ones in plain numbers."""
+    """Play rounds under encryption and in the clear, and compare them with plain numbers."""
     federations = [case.federation(simulation) for simulation in ("encrypted", "plain")]
     for server_round in range(1, NUM_ROUNDS + 1):
         epoch, turn = divmod(server_round - 1, case.registration_interval)

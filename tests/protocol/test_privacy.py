@@ -177,7 +177,7 @@ def test_a_transcript_holds_nothing_in_the_clear(kind: str) -> None:
     assert len(findings) == (2 if kind == "search" else 0)  # none yet, and what all find alike
     assert len(secrets) > 700
     assert [secret for secret in secrets if secret in received] == []
-    # The search itself finds what is there.
+    # The search itself does find labels.
     assert key.public_key.to_bytes() in received
     assert epoch_of(nodes).distributions[0] in received
 

@@ -112,7 +112,7 @@ class Schedule:
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("number", [12, pytest.param(1000, marks=pytest.mark.slow)])
 def test_no_replay_is_accepted_and_no_sum_changes(number: int, rule: str) -> None:
-    """Every replay is refused, and all sums and sets are those of an undisturbed run."""
+    """Every replay is refused; all sums and sets are the same as in an undisturbed run."""
     refused: Counter[str] = Counter()
     for seed in range(number):
         schedule = Schedule(rule, seed)

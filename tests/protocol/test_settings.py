@@ -45,7 +45,7 @@ def test_defaults() -> None:
 
 @pytest.mark.parametrize(("num_participants", "pool"), [(25, 1), (12, 1), (10, 2), (3, 4)])
 def test_prices_choose_from_a_single_try(num_participants: int, pool: int) -> None:
-    """K volunteer, or as many more as noise takes, and no agent sums few of them."""
+    """K clients volunteer, or more where noise needs it, and no agent sums few of them."""
     settings = Settings(num_participants=num_participants)
     assert settings.determined == Tries(1, pool)
     assert not settings.announced(seed=1).has_agent

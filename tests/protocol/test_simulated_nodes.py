@@ -28,7 +28,7 @@ def federation(**settings: Any) -> Federation[Any]:
 
 
 def rounds(nodes: Federation[Any], played: SimulatedNodes | None) -> list[Plan]:
-    """Play four rounds; the labels of some nodes are others in the second epoch."""
+    """Play four rounds; some nodes' labels change in the second epoch."""
     plans = []
     for server_round in range(1, 5):
         if server_round == 3:
@@ -53,7 +53,7 @@ def test_who_is_played_does_as_it_would_itself(settings: dict[str, Any]) -> None
 
 
 def test_who_is_asked_each_round_answers_for_itself() -> None:
-    """The owner of such a node decides by the round; the others are played beside it."""
+    """A node with `willing` answers for itself; the server's process answers for the rest."""
     both = federation(**SETTINGS["groups"]), federation(**SETTINGS["groups"])
     for nodes in both:
         for node_id in nodes.ids[:2]:
@@ -78,7 +78,7 @@ def test_only_what_is_in_the_clear_anyway_is_told() -> None:
     [("plain", b"odd"), ("plain", bytes(16)), ("plain", NodeFailure("")), ("encrypted", bytes(32))],
 )
 def test_counts_that_cannot_be_cost_one_node_its_place(simulation: str, told: Any) -> None:
-    """No numbers, others than the node has, an error, and numbers that nobody asked for."""
+    """No numbers, false ones, an error, and numbers that nobody asked for."""
     nodes = federation(**SETTINGS["prices"] | {"simulation": simulation})
     spoilt = nodes.ids[4]
     answer = (lambda r: {**r, "label-counts": told}) if isinstance(told, bytes) else lambda _: told

@@ -135,7 +135,7 @@ class Federation(RuleBasedStateMachine):
     @precondition(lambda self: self.batch is None)
     @rule(away=some_nodes)
     def begin_round(self, away: set[int]) -> None:
-        """Begin the next round, with the nodes that are there."""
+        """Begin the next round, with the connected nodes."""
         self.server_round += 1
         if self.server_round == 1 or len(away) > 3:
             away = set()

@@ -49,7 +49,7 @@ def secret(name: str) -> bytes:
 
 
 def prime(name: str, bits: int = 256) -> int:
-    """Return a prime of so many bits, the two highest ones set."""
+    """Return a prime of `bits` bits, the two highest ones set."""
     number = int.from_bytes(secret(name), "big") >> (256 - bits)
     return int(gmpy2.next_prime(number | 3 << (bits - 2)))
 
@@ -63,7 +63,7 @@ TRUSTED: Final = [ref.sign(key, b"")[:32].hex() for key in (SIGNER, OTHER_SIGNER
 
 
 def told(value: Any) -> Any:
-    """Return a value with its type beside it, for JSON."""
+    """Return a value with its type, for JSON."""
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
     if isinstance(value, list):

@@ -54,7 +54,7 @@ def _written(value: Any, depth: int, indent: str = "") -> str:
 
 
 def main() -> None:
-    """Write all files beside this script."""
+    """Write all files next to this script."""
     for name, text in files():
         (FOLDER / name).write_text(text, encoding="utf-8")
 

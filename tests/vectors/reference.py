@@ -469,7 +469,7 @@ def usual_candidate(announced: Announced) -> int:
 def scores(
     sums: Sequence[Sequence[int]], local_skew: float = 0.0, target: Sequence[float] | None = None
 ) -> list[float]:
-    """Return the score of each try; the last number of a sum is that of the squares."""
+    """Return the score of each try; the last number of a sum belongs to the squares."""
     return [_score([row], local_skew, target) for row in sums]
 
 
@@ -563,7 +563,7 @@ def plain_round(
     server_round: int,
     first_round: int,
 ) -> Round:
-    """Choose who trains in a round of an epoch in which all clients are there."""
+    """Choose who trains in a round, with all clients connected."""
     clients = range(len(label_counts))
     wanted, group_size = announced["num-participants"], announced.get("group-size")
     shares = [fixed_point(counts) for counts in label_counts]
@@ -586,7 +586,7 @@ def plain_round(
         num_sums = min(num_sums, max(num_chosen, formed))
     else:
         num_sums = num_draws
-    # Beside the agent, and with as many left out of a sum as it has to cover at least.
+    # The agent does not count, and a sum leaves out the least number that it has to cover.
     most = min(len(clients) - 2, len(clients) - announced["min-cohort"])
     has_choice = num_sums > num_chosen and wanted <= most
     others = list(clients)

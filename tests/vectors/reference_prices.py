@@ -83,7 +83,7 @@ class State:
     opening: list[float] = field(default_factory=list)
     point: list[float] = field(default_factory=list)
     exchanges: list[tuple[list[float], list[float], float]] = field(default_factory=list)
-    """Of each exchange, newest first: the point, the means, and the variance of their noise."""
+    """Each exchange, newest first: the point, the means, and the variance of their noise."""
 
     def as_floats(self) -> list[float]:
         """Return all of it in the order in which a node keeps it."""

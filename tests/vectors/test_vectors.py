@@ -64,7 +64,7 @@ def announced(told: Case) -> JoinRequest:
 
 
 def terms(case: Case) -> Terms:
-    """Return the terms of an epoch for as many classes as its rule is for."""
+    """Return the terms of an epoch, with the rule's number of classes."""
     told = announced(case["parameters"])
     return terms_of(told, max(json.loads(told.rule_settings)["reference_set"]))
 

@@ -41,13 +41,13 @@ def draw(num_tries: int, seed: int = 0, available: NDArray[np.bool_] = ALL) -> D
 
 
 def selecting(epoch: Epoch, num_participants: int) -> Epoch:
-    """Return the epoch of an operator who wants so many clients."""
+    """Return an epoch with this K."""
     announced = replace(epoch.announced, num_participants=num_participants)
     return replace(epoch, invitation=replace(epoch.invitation, announced=announced))
 
 
 def spending(epoch: Epoch, *sums: int) -> Epoch:
-    """Return the epoch after its agents, by index, were given so many sums."""
+    """Return the epoch after its agents, by index, were given these numbers of sums."""
     return replace(epoch, num_draws=0, num_sums=dict(zip(epoch.registered, sums, strict=True)))
 
 
@@ -99,7 +99,7 @@ def test_where_there_is_nothing_to_choose_nobody_is_asked(
 @settings(max_examples=200)
 @given(data=st.data())
 def test_agents_keep_out_of_their_own_sums(epoch: Epoch, data: st.DataObject) -> None:
-    """Whoever is there, failed or spent: no agent is in its tries, or beyond its budget."""
+    """Whichever nodes are available, failed or spent: no agent is in its tries or over budget."""
     num_tries = data.draw(st.integers(1, 5))
     num_participants = data.draw(st.integers(3, 9))
     flags = st.lists(st.booleans(), min_size=N, max_size=N)
@@ -175,7 +175,7 @@ def test_groups_are_disjoint_and_lack_their_agent(  # noqa: PLR0917 - all that m
     ],
 )
 def test_what_is_an_answer(chosen: tuple[int, ...], fits: bool) -> None:
-    """Distinct groups that are there and make up as many clients as the first ones."""
+    """An answer names distinct, existing groups with the same number of clients as the first."""
     groups = tuple(np.split(np.arange(14), [3, 6, 10]))
     question = AgentTask(draw(1), groups, first=(0, 2), agent=5)
     assert question.is_answer(chosen) == fits

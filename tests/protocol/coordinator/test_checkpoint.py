@@ -73,7 +73,7 @@ def test_real_nodes_get_new_lots(settings: Any, is_same: bool) -> None:
 
 
 def test_a_run_that_has_begun_goes_on_with_fewer_nodes() -> None:
-    """That too few are there stops a run at its beginning only, resumed or not."""
+    """Too few connected nodes stop a run only at its beginning."""
     nodes = federation(8)
     with pytest.raises(SettingsError, match="num_participants=4"):
         nodes.play(1, nodes.ids[:3])

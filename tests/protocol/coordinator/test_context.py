@@ -57,7 +57,7 @@ def test_each_batch_has_a_number_of_its_own() -> None:
 
 
 def test_notes_and_reports_add_up() -> None:
-    """Each is put behind the others, in a new context."""
+    """Each note is appended, in a new context."""
     report = StageReport("join", 1, 1, {}, 10, 20)
     after = (
         CONTEXT.noted("a").noted("b").reported(report).with_used_agents([3]).with_used_agents([4])
@@ -69,7 +69,7 @@ def test_notes_and_reports_add_up() -> None:
 
 @pytest.mark.parametrize("plain", [False, True])
 def test_what_is_not_a_ciphertext_is_in_no_sum(plain: bool) -> None:
-    """All others are added up, in one go where nothing is wrong; with too few the round ends."""
+    """The valid ones are added up, at once if all are valid; with too few the round ends."""
     vault: Any = (Plain if plain else Paillier)(ANNOUNCED, {"a": Slots(1, 9), "b": Slots(1, 1)})
     secret = generate_secret_key(512)
     prime, modulus = secret.to_bytes(), secret.public_key.to_bytes()
@@ -128,7 +128,7 @@ class TestQuorum:
         return str(error.value)
 
     def test_it_says_what_was_lost_where(self) -> None:
-        """How many there are, how many are needed, and why the others were dropped."""
+        """How many nodes there are, how many are needed, and why the rest were dropped."""
         lost = {"no reply": [7, 8], "unwilling": [9]}
         context = CONTEXT.reported(StageReport("join", 9, 0, lost, 1, 1))
         context = context.reported(StageReport("register", 9, 0, {"error reply": range(4)}, 1, 1))

@@ -51,7 +51,7 @@ def test_every_stage_comes_to_an_outcome_that_something_follows() -> None:
 
 
 def test_the_table_at_the_top_is_what_the_code_runs_on() -> None:
-    """Each outcome has a row there, in the page on the protocol too, and no other one has."""
+    """Each outcome, and nothing else, has a row in the docstring and on the protocol's page."""
     page = Path(__file__).parents[3] / "docs" / "explanation" / "protocol.md"
     for text in (coordinator.__doc__ or "", page.read_text(encoding="utf-8")):
         rows = re.findall(r"^\| (?:rest|`\w+`) \| `(\w+)`", text, re.MULTILINE)
@@ -59,7 +59,7 @@ def test_the_table_at_the_top_is_what_the_code_runs_on() -> None:
 
 
 def outcomes(hint: Any) -> Iterator[type]:
-    """Yield what stands beside the context in what a stage returns."""
+    """Yield the outcomes that a stage returns together with the context."""
     _, outcome = typing.get_args(hint)
     yield from typing.get_args(outcome) or (outcome,)
 
@@ -110,7 +110,7 @@ def test_a_step_needs_a_batch() -> None:
 
 
 def test_the_seed_is_the_operators_or_the_systems() -> None:
-    """A given seed repeats, others differ."""
+    """The same seed repeats a run; another seed does not."""
     assert [federation(seed=seed).state.run.seed for seed in (5, 0)] == [5, 0]
     assert federation().selector.num_participants == 4
     drawn = {federation(seed=None).state.run.seed for _ in range(8)}
@@ -144,7 +144,7 @@ class TestRoundsPerDraw:
         assert runs[0] == runs[1] == runs[2]
 
     def test_a_draw_does_not_reach_beyond_its_epoch(self) -> None:
-        """Nodes draw for the rounds that are left; the others begin with their plan."""
+        """Nodes draw for the remaining rounds; rounds already drawn begin with their plan."""
         nodes = federation(rounds_per_draw=5, registration_interval=7)
         plans = nodes.rounds(1, 8)
         draws = [e.request for e in nodes.exchanges if e.stage == "participate"]
@@ -164,7 +164,7 @@ class TestRoundsPerDraw:
         assert nodes.exchanges == []
 
     def test_a_round_for_which_too_few_drew_is_drawn_anew(self) -> None:
-        """Who was away at the draw may be back when the others are gone."""
+        """A node that missed the draw may be back when the rest have left."""
         nodes = federation(rounds_per_draw=5, registration_interval=20)
         with altered(nodes, "participate", lost, nodes.ids[:8]):
             nodes.play(1)

@@ -18,7 +18,7 @@ def epoch() -> Epoch:
 
 
 def sized(epoch: Epoch, num_clients: int, **announced: object) -> Epoch:
-    """Return the epoch with so many clients and other announcements."""
+    """Return the epoch with this number of clients and other parameters."""
     aliases = {node_id: str(node_id) for node_id in range(num_clients)}
     told = replace(epoch.announced, **announced)  # type: ignore[arg-type]
     invitation = replace(epoch.invitation, announced=told)

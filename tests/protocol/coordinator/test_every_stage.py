@@ -1,4 +1,4 @@
-"""Whatever becomes of a reply, at whatever stage: it is dropped and counted, and the rest go on."""
+"""A bad reply, at any stage, is dropped and counted, and the other nodes go on."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests of rounds that cannot go on: a typed error, or clients by chance, by choice."""
+"""Tests of rounds that cannot go on: a typed error or random clients, as the operator chose."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,17 +17,17 @@ from dubhe_flwr.protocol.coordinator.stages.register import Register
 
 
 def federation(**overrides: Any) -> Nodes:
-    """Return twelve nodes and a server that goes on by chance."""
+    """Return twelve nodes and a server that falls back to random selection."""
     return usual(**{"on_failure": "random"} | overrides)
 
 
 def silent(nodes: Nodes, stage: str, *answering: int) -> None:
-    """Lose the replies of a stage, except those of these nodes."""
+    """Lose a stage's replies, except from these nodes."""
     alter(nodes, stage, lost, set(nodes.ids) - set(answering))
 
 
 def by_chance(plan: Plan, nodes: set[int], number: int = 4) -> bool:
-    """Return whether a plan has so many of these nodes, at random."""
+    """Return whether a plan has this number of these nodes, at random."""
     return plan.fallback and len({*plan.participants} & nodes) == len(plan.participants) == number
 
 
@@ -94,7 +94,7 @@ class TestErrors:
 
 
 class TestWho:
-    """Those that are there, may be chosen and did not say no; first those that said yes."""
+    """Connected, eligible nodes that did not decline; nodes that agreed come first."""
 
     def test_who_declined_is_not_drafted(self) -> None:
         """Even if that leaves fewer than K; a no holds until another answer comes."""
@@ -146,7 +146,7 @@ def test_it_repeats_by_alias_after_a_failed_join() -> None:
 
 
 def test_who_told_no_alias_comes_last() -> None:
-    """Whatever the known aliases are; the others are called by their ids."""
+    """Whichever aliases are known; other nodes are named by their ids."""
     nodes = federation(quorum=4)
     named = nodes.ids[:3]
     for node_id, alias in zip(named, ("tablet", "laptop", "10"), strict=True):

@@ -66,7 +66,7 @@ def test_newcomers_bring_an_early_registration(newcomers: int, options: Any, ear
 def test_nodes_that_come_back_under_other_ids_save_a_run(
     back: int, quorum: int, saved: bool
 ) -> None:
-    """Below the quorum all register anew, if those that came and went hide each other."""
+    """Below the quorum all nodes register again, even if new nodes make up for those that left."""
     nodes = federation(max_unregistered=1.0, quorum=quorum)
     first = nodes.play(1, nodes.ids[:9])
     here = [*nodes.ids[:back], *nodes.ids[9 : 9 + min(2, 9 - back)]]
@@ -82,7 +82,7 @@ def test_nodes_that_come_back_under_other_ids_save_a_run(
 
 @pytest.mark.parametrize("fewer", [1, 2])
 def test_nodes_that_were_left_out_save_a_run_as_well(fewer: int) -> None:
-    """Where fewer than K or the quorum of the sample are left, all that are there may register."""
+    """If fewer than K or the quorum of a sample are left, all connected nodes may register."""
     nodes = federation(max_registered=6, registration_interval=20, tries=1)
     nodes.play(1)
     sample = epoch_of(nodes).invitation.asked

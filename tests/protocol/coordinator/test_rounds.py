@@ -52,7 +52,7 @@ def test_nobody_answered() -> None:
 
 
 def test_the_members_train_in_the_order_of_the_aliases() -> None:
-    """Where all are there."""
+    """If all nodes are connected."""
     assert rows(READY.participants(REGISTERED, here(), 7, 3)) == [1, 4, 7]
     assert READY.willing(REGISTERED, here(3)) == [REGISTERED[row] for row in (1, 2, 4, 5, 6, 7, 8)]
 

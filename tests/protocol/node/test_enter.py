@@ -45,7 +45,7 @@ def test_a_node_joins_with_a_fresh_key() -> None:
     ],
 )
 def test_who_stays_out_keeps_nothing(policy: dict[str, Any], status: JoinStatus) -> None:
-    """The reply has all fields but that of the classes, the memory holds no label and no key."""
+    """The reply has all fields except the classes; the memory holds no labels and no key."""
     nodes = federation()
     node_id = nodes.ids[4]
     set_policy(nodes, node_id, **policy)

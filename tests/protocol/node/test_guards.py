@@ -18,7 +18,7 @@ JOINED = Membership(bytes(16), 2, ANNOUNCED, b"", (1, 2))
 
 
 def registered(num_registered: int) -> Registration:
-    """Return a node that has read a sum over so many clients."""
+    """Return a node that has read a sum over this number of clients."""
     return Registration(reading=Reading(bytes(32), num_registered, 0.5))
 
 
@@ -26,7 +26,7 @@ def registered(num_registered: int) -> Registration:
     ("num_registered", "budget"), [(9, 4), (8, 3), (7, 3), (3, 1), (2, 0), (41, 20)]
 )
 def test_sums_below_half_the_clients(num_registered: int, budget: int) -> None:
-    """At once or one by one; as many as clients would be a system of equations."""
+    """Together or one by one; a sum for each client would be a system of equations."""
     own = registered(num_registered)
     assert spend_sums(own, budget).num_sums == budget
     for _ in range(budget):

@@ -117,7 +117,7 @@ def test_it_is_never_pickled(write: Callable[[object], object], holder: object) 
 
 
 def test_epochs_are_remembered_whole() -> None:
-    """An id is found at its place only, not where two others meet; the last is the present one."""
+    """An id matches only at its position, not across two others; the last id is current."""
     first, second = bytes(range(16)), bytes(range(16, 32))
     memory = replace(MEMORY, epochs=first + second)
     assert memory.remembers(first)

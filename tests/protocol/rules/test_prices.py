@@ -169,7 +169,7 @@ class TestSettle:
 
     @pytest.mark.parametrize("damage", [(0.0,), (1.0,) * 40])
     def test_another_memory_is_refused(self, damage: tuple[float, ...]) -> None:
-        """It is of as many numbers as the state has."""
+        """It must have the state's number of values."""
         with pytest.raises(RefusedError, match="does not belong to these prices"):
             Prices().settle(own(0), POPULATION, damage, summed(Prices()))
 

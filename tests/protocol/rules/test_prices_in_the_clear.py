@@ -1,4 +1,4 @@
-"""Prices choose whom a second implementation chooses, which adds up plain numbers."""
+"""Prices choose the same clients as a second implementation that adds up plain numbers."""
 
 from typing import Any
 
@@ -18,13 +18,13 @@ TARGET = (0.4, 0.3, 0.2, 0.1)
 
 
 def unequal_counts(num_clients: int) -> NDArray[np.int64]:
-    """Return label counts of clients of which some have many times the samples of others."""
+    """Return label counts of clients whose numbers of samples differ many times."""
     sizes = generator(1, "sizes").choice([1, 2, 10], num_clients)
     return np.asarray(skewed_counts(num_clients) * sizes[:, None])
 
 
 def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any) -> list[int]:
-    """Play rounds, two in each epoch, beside the same ones in plain numbers.
+    """Play rounds, two in each epoch, and compare them with plain numbers.
 
     Returns how many sums each epoch took.
     """
@@ -51,7 +51,7 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
         readings = [registered(nodes, node_id).reading for node_id in nodes.ids]
         assert [reading and reading.probability for reading in readings] == found
         left = [list(joined(nodes, node_id).account.left) for node_id in nodes.ids]
-        # Prices are multiples of 2^-10; the means beside them may differ in the last bit.
+        # Prices are multiples of 2^-10; the means next to them may differ in the last bit.
         assert left == [pytest.approx(node.left, rel=1e-12, abs=1e-12) for node in plain_nodes]
         assert nodes.state.epoch is not None
         assert nodes.state.epoch.last_sum.exchange == num_sums - 1

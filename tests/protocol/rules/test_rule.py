@@ -1,4 +1,4 @@
-"""Tests of what a rule is to both sides: a name on the wire, settings, and as many exchanges."""
+"""Tests of the interface of rules: a name on the wire, settings, and exchanges."""
 
 from dataclasses import dataclass
 from typing import ClassVar

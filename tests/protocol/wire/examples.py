@@ -1,4 +1,4 @@
-"""One valid message of each kind: those of the vectors."""
+"""One valid message of each kind, from the vectors."""
 
 from typing import Final
 

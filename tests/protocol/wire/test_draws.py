@@ -9,7 +9,7 @@ from dubhe_flwr.protocol.wire.messages import ParticipateRequest
 
 
 def request(num_rounds: int, num_tries: int) -> ParticipateRequest:
-    """Return a request for so many draws."""
+    """Return a request for these rounds and tries."""
     return ParticipateRequest(b"", 9, 0, 1, num_rounds, num_tries)
 
 

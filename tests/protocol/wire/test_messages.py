@@ -1,4 +1,4 @@
-"""Tests of the bodies: each accepts what it says and nothing beside."""
+"""Tests of the bodies: each accepts what it specifies and nothing else."""
 
 from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
@@ -64,7 +64,7 @@ def test_a_value_at_the_limit_is_accepted(message: Any, change: dict[str, Any]) 
     ],
 )
 def test_a_value_beyond_the_limit_is_refused(message: Any, change: Any, match: str) -> None:
-    """What no vector shows: text too long for one, and a boast that would outweigh all others."""
+    """What no vector covers: text that is too long, and a weight that would dominate."""
     with pytest.raises(MalformedMessageError, match=match):
         replace(message, **change)
 

@@ -1,4 +1,4 @@
-"""Tests of the stage `determine`: agents name the best try or groups, others if they fail."""
+"""Tests of the stage `determine`: agents choose the best try or groups."""
 
 from dataclasses import replace
 from typing import Any

@@ -28,7 +28,7 @@ LARGE = 20_000
 
 
 def test_each_epoch_registers_another_sample() -> None:
-    """Of the most that may; those left out are neither asked nor strangers."""
+    """At most `max_registered` nodes are asked; the rest do not count as new."""
     nodes = federation(24, max_registered=9, registration_interval=3, max_unregistered=0.0, tries=1)
     samples, plans = [], []
     for server_round in range(1, 10):
@@ -63,7 +63,7 @@ def test_the_sample_is_uniform() -> None:
 def test_a_round_costs_the_same_however_many_nodes_there_are(
     rule: dict[str, Any], large: int
 ) -> None:
-    """20,000 or 60 that are there: the same messages and the same bytes, in each exchange."""
+    """With 20,000 or 60 connected nodes, each exchange has the same messages and bytes."""
     costs = []
     counts = skewed_counts(large)
     for num_nodes in (60, large):
@@ -87,7 +87,7 @@ def test_a_round_costs_the_same_however_many_nodes_there_are(
 
 
 class TestWhoStaysOut:
-    """The report says why, and the others go on."""
+    """The report says why, and the remaining nodes go on."""
 
     def test_the_last_answer_counts_while_its_node_is_there(self) -> None:
         """Silence changes none; whoever goes is forgotten, its no and its alias as well."""
@@ -118,7 +118,7 @@ class TestWhoStaysOut:
         assert mean < 1.5 * COUNTS.sum() / len(COUNTS)
 
     def test_a_key_that_another_node_sent_is_dropped(self) -> None:
-        """So that no node keeps all others from registering."""
+        """One node cannot keep the rest from registering."""
         nodes = federation()
         alter(nodes, "join", lambda reply: {**reply, "public-key": b"\x09" * 32}, nodes.ids[:3])
         assert report_of(nodes.play(1), "join").dropped == {"public key of another node": 2}
@@ -132,7 +132,7 @@ class TestWhoStaysOut:
         assert epoch_of(nodes).aliases[nodes.ids[7]] == "7"
 
     def test_an_alias_that_its_node_gave_up_is_free(self) -> None:
-        """Two nodes swap theirs; and one takes that of a node that is silent."""
+        """Two nodes swap aliases, and one takes the alias of a silent node."""
         nodes = federation(registration_interval=1)
         nodes.play(1)
         for row, alias in ((2, "3"), (3, "2"), (9, "7")):
@@ -145,7 +145,7 @@ class TestWhoStaysOut:
 
     @pytest.mark.parametrize("public_key", [bytes(32), b"\x01" + bytes(31)])
     def test_an_unusable_public_key_drops_its_owner_alone(self, public_key: bytes) -> None:
-        """The others get their keys; the owner cannot open what it is sent."""
+        """The other nodes get their keys; the owner cannot open its own."""
         nodes = federation()
         odd = agents_in_turn(nodes, purpose="keygen")[-1]
         alter(nodes, "join", lambda reply: {**reply, "public-key": public_key}, [odd])
@@ -155,7 +155,7 @@ class TestWhoStaysOut:
 
     @pytest.mark.parametrize("equal_weights", [True, False])
     def test_numbers_of_samples_are_told_where_they_count(self, equal_weights: bool) -> None:
-        """A node that leaves it out, or tells it unasked, is dropped; of others the mean counts."""
+        """A node that leaves it out, or sends it unasked, is dropped; the mean covers the rest."""
         nodes = federation(equal_weights=equal_weights)
 
         def other(reply: dict[str, Any]) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class TestNumberOfClasses:
 
     @staticmethod
     def coins(*lengths: int) -> Nodes:
-        """Return nodes with so many classes each."""
+        """Return nodes with these numbers of classes."""
         selector = federation().selector
         settings = replace(selector.settings, rule=Exchanges())  # type: ignore[attr-defined]
         counts = [np.arange(1, length + 1) for length in lengths]
@@ -202,7 +202,7 @@ class TestNumberOfClasses:
         assert not odd & set(asked(nodes, "register"))
 
     def test_it_is_said_where_most_stay_out(self) -> None:
-        """A run of the few that are left would go unnoticed; others may stay out for themselves."""
+        """A run with the few nodes left would go unnoticed; some may have other reasons."""
         for num_failing, noted in ((4, False), (5, True)):
             policies = node_policies(np.ones((9, 5), dtype=int))
             for number in range(num_failing):
@@ -227,7 +227,7 @@ class TestNumberOfClasses:
             self.coins(*range(1, 10)).play(1)
 
     def test_of_equal_numbers_the_largest(self) -> None:
-        """Whatever the order of the answers: the others may lack the last classes."""
+        """Whatever the order of the answers: the other nodes may lack the last classes."""
         for lengths in ((6, 6, 6, 4, 4, 4), (4, 4, 4, 6, 6, 6)):
             nodes = self.coins(*lengths)
             assert nodes.play(1).num_registered == 3

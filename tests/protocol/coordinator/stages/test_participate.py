@@ -36,7 +36,7 @@ def test_a_quorum_may_be_above_the_number_of_participants() -> None:
     ("limit", "last"), [({"max_draws_per_day": 5}, 2), ({"max_epochs_per_day": 1}, 3)]
 )
 def test_nodes_that_have_done_enough_for_today_end_no_epoch(limit: Any, last: int) -> None:
-    """The sentence says whose limit it is; a round may go by chance, which costs none of it."""
+    """The message says whose limit it is; a round with random clients uses none of it."""
     settings: Any = {"policy": {"simulated": False, **limit}, "registration_interval": 2}
     nodes = federation(**settings)
     nodes.rounds(1, last - 1)

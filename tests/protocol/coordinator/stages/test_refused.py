@@ -113,7 +113,7 @@ def test_only_an_epoch_that_held_ends_the_halving() -> None:
 
 
 def test_who_said_no_is_not_forgotten_in_the_next_epoch() -> None:
-    """Nor in the one after that, which may ask others."""
+    """A node that declined stays out in the round's next epochs, too."""
     nodes = federation()
     nodes.play(1)
     out = wills(nodes, range(3), lambda server_round: server_round != 2)

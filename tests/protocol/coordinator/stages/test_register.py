@@ -14,7 +14,7 @@ from dubhe_flwr.protocol.wire.messages import ParticipateRequest
 
 @pytest.mark.parametrize("settings", [{}, PLAIN], ids=str)
 def test_the_sum_is_the_overall_registry(settings: dict[str, Any]) -> None:
-    """Of those that registered, and it is what they are given when they draw."""
+    """It covers the nodes that registered, which get it when they draw."""
     nodes = federation(**settings)
     with altered(nodes, "register", lost, nodes.ids[:2]):
         batch = nodes.until("participate")

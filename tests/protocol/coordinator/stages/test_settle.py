@@ -60,13 +60,13 @@ def test_the_best_candidate_is_found(settings: dict[str, Any]) -> None:
 
 
 def test_a_node_that_missed_an_exchange_is_out_of_the_epoch() -> None:
-    """Sums cover those that answered; the shares stay those of all that registered."""
+    """Sums cover the nodes that answered; the shares still count all registered nodes."""
     nodes = searching(registration_interval=4, max_unregistered=1.0)
     out = nodes.ids[:3]
     with altered(nodes, "settle", lost, out):
         plan = nodes.play(1)
     assert [(r.sent, r.accepted) for r in plan.stages if r.stage == "settle"] == [(12, 9), (9, 9)]
-    assert plan.finding == best_in_the_clear(list(range(3, 12)))  # not that of all
+    assert plan.finding == best_in_the_clear(list(range(3, 12)))  # all nodes would give another one
     epoch = epoch_of(nodes)
     assert (epoch.registered, len(epoch.distributions)) == (tuple(nodes.ids[3:]), 9)
     assert (epoch.num_registered, epoch.last_sum.num_clients) == (12, 9)
@@ -99,7 +99,7 @@ def test_too_few_end_the_round(position: int) -> None:
 
 
 def test_the_finding_is_that_of_most() -> None:
-    """Nobody believes who says something else, and who goes on after the others is dropped."""
+    """A node that reports something else is ignored; one that goes on alone is dropped."""
     nodes = searching()
     other, late = nodes.ids[2:5], nodes.ids[5]
 
