@@ -8,7 +8,8 @@ of the whole group. Who holds that key takes all three answers from the total an
 sum and the noise of three. A server with any nodes and two members lacks the pads of the third.
 
 A further number, the *tag*, goes with each vector: its product with factors that follow from the
-group key. A server that changes a total does not know them, and the tag gives it away.
+group key. A server that changes a total does not know them, and the tag gives it away. Pads depend
+on the group key, too, so that nodes that were given two keys add up to nothing.
 
 Who is a member follows from the order of the trusted keys: three of the first six. Without such
 keys the server draws them, and then has to be trusted to follow the protocol.
@@ -191,7 +192,7 @@ class Committee(Vault):
         """
         own, number = _Keys.from_bytes(keys), self.fields[label.field].number
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8), count=member.num_joined)
-        name = _name(label)
+        name = _pad_name(own.group, label)
         padding = pads.total(
             [
                 pads.pad(key, name, number + 1)
@@ -295,7 +296,7 @@ class Committee(Vault):
         """Return the numbers and their tag under a pad of each member."""
         own = _Keys.from_bytes(keys)
         values = self.fields[label.field].check(label.field, numbers)
-        factors, name = _factors(own.group, label, len(values)), _name(label)
+        factors, name = _factors(own.group, label, len(values)), _pad_name(own.group, label)
         vectors = [
             pads.pad(key, name, len(values) + 1) for key in split(own.pad_keys, pads.KEY_BYTES)
         ]
@@ -445,6 +446,15 @@ def _release_key(group: bytes, label: Label, place: int, covered: bytes, total: 
     """Return the key under which one member's part of one sum is sealed."""
     info = prefixed(b"release", _name(label), bytes([place]), covered, _digest(total))
     return pads.derived_key(group, info)
+
+
+def _pad_name(group: bytes, label: Label) -> bytes:
+    """Return the name of the pads of a sum, which differ where nodes were given two group keys.
+
+    With the same pads a member's noise, tagged under one key, would drop out of a tag under the
+    other one and leave an exact number.
+    """
+    return prefixed(_name(label), _digest(group))
 
 
 def _name(label: Label) -> bytes:
