@@ -4,6 +4,7 @@ N = 20 nodes of four classes with K = 10 and a pool of 12, so that sigma is 1.
 """
 
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from dubhe_flwr.protocol.node.settle import own_of
 from dubhe_flwr.protocol.rules.rule import Population
 from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.vaults.committee import CANDIDATES, Committee
+from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinStatus, OpenReply, OpenRequest
 from dubhe_flwr.protocol.wire.statements import split
 from dubhe_flwr.protocol.wire.terms import REGISTRATION
@@ -101,9 +103,10 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number(pinned: bool) 
     assert left == pytest.approx(vault.own_noise(last, requests[honest], deviations))
     # The victim's own message lacks one pad, without which it could be any number.
     row, number = nodes.ids.index(victim), vault.fields[REGISTRATION].number + 1
+    group = own.registered.keys[EPOCH_ID_BYTES:][: pads.KEY_BYTES]
     sent: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER]
     vector = pads.read(sent[row]["registration"], number)
-    name = prefixed(REGISTRATION.encode(), bytes(8))
+    name = prefixed(prefixed(REGISTRATION.encode(), bytes(8)), sha256(group).digest())
     for node_id in others:
         member = joined(nodes, node_id).member
         assert member is not None
@@ -297,6 +300,22 @@ class TestALie:
         assert not plan.fallback
         assert lies
         assert [note for note in plan.notes if "The committee was" in note]
+
+
+def test_two_group_keys_share_no_pads() -> None:
+    """A first member hands out two; noise tagged under one would drop out of a tag of the other."""
+    nodes = federation()
+    nodes.until(Stage.OPEN)
+    registered, vault = joined(nodes, nodes.ids[12]).registered, vault_of(nodes)
+    assert registered is not None
+    number, keys = vault.fields[REGISTRATION].number, registered.keys
+    of_another = keys[:EPOCH_ID_BYTES] + bytes(pads.KEY_BYTES) + keys[-3 * 64 :]
+    assert len(of_another) == len(keys)
+    one, other = (
+        pads.read(vault.hide(each, Label(REGISTRATION), np.zeros(number, np.int64)), number + 1)
+        for each in (keys, of_another)
+    )
+    assert (one != other).all()
 
 
 def numbers(*values: int) -> bytes:

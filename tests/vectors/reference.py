@@ -253,6 +253,11 @@ def label(field: str, exchange: int) -> bytes:
     return prefixed(field.encode(), struct.pack(">q", exchange))
 
 
+def pad_name(group: bytes, name: bytes) -> bytes:
+    """Return how the pads of a sum are called under a group key."""
+    return prefixed(name, hashlib.sha256(group).digest())
+
+
 def tagged(group: bytes, name: bytes, values: Sequence[int]) -> list[int]:
     """Return numbers and behind them their tag."""
     factors = pad(hkdf(group, b"tag"), name, len(values))
@@ -276,7 +281,7 @@ def part(  # noqa: PLR0917 - whose part of which sum
     total: bytes,
 ) -> bytes:
     """Return a member's sealed part of a sum: its pads, less its noise."""
-    pads = [pad(key, name, len(noise) + 1) for key in pad_keys]
+    pads = [pad(key, pad_name(group, name), len(noise) + 1) for key in pad_keys]
     released = in_pads([-value for value in tagged(group, name, noise)], pads)
     digests = hashlib.sha256(covered).digest(), hashlib.sha256(total).digest()
     key = hkdf(group, prefixed(b"release", name, bytes([place]), *digests))

@@ -10,6 +10,8 @@ server that colludes with any nodes and two members still lacks the third member
 
 Each vector carries one more number, its *tag*: the inner product with factors derived from the
 group key. A server that changes a total does not know the factors, so the tag exposes the change.
+Pads depend on the group key, too: the vectors of nodes that were given different keys add up to
+nothing that a member's pads would open.
 
 The members are three of the first six trusted keys, in their order. Without trusted keys the server
 draws them, and has to be trusted to follow the protocol.
@@ -192,7 +194,7 @@ class Committee(Vault):
         """
         own, number = _Keys.from_bytes(keys), self.fields[label.field].number
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8), count=member.num_joined)
-        name = _name(label)
+        name = _pad_name(own.group, label)
         padding = pads.total(
             [
                 pads.pad(key, name, number + 1)
@@ -297,7 +299,7 @@ class Committee(Vault):
         """Return the numbers and their tag, plus the pads from all members."""
         own = _Keys.from_bytes(keys)
         values = self.fields[label.field].check(label.field, numbers)
-        factors, name = _factors(own.group, label, len(values)), _name(label)
+        factors, name = _factors(own.group, label, len(values)), _pad_name(own.group, label)
         vectors = [
             pads.pad(key, name, len(values) + 1) for key in split(own.pad_keys, pads.KEY_BYTES)
         ]
@@ -447,6 +449,15 @@ def _release_key(group: bytes, label: Label, place: int, covered: bytes, total: 
     """Return the key that seals one member's part of one sum."""
     info = prefixed(b"release", _name(label), bytes([place]), covered, _digest(total))
     return pads.derived_key(group, info)
+
+
+def _pad_name(group: bytes, label: Label) -> bytes:
+    """Return the name of the pads of a sum, which differ where nodes were given two group keys.
+
+    With the same pads a member's noise, tagged under one key, would drop out of a tag under the
+    other one and leave an exact number.
+    """
+    return prefixed(_name(label), _digest(group))
 
 
 def _name(label: Label) -> bytes:
