@@ -86,7 +86,7 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number(pinned: bool) 
         place = joined(nodes, node_id)
         assert place.registered is not None
         told = place.terms.rule.contribution(
-            own_of(nodes.policies[node_id], place, place.registered, 0), population
+            own_of(nodes.policies[node_id], place, place.registered, N, 0), population
         )
         left -= told
     for node_id in others:
