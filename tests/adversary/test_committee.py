@@ -233,6 +233,18 @@ class TestTheRoster:
             nodes.handle(nodes.ids[12], batch.fields[nodes.ids[12]])
 
 
+def test_the_first_keys_are_in_every_sample() -> None:
+    """Once they are known; a sample is never larger than the members accept."""
+    nodes = federation(max_registered=12, on_failure="random")
+    nodes.play(1)
+    for server_round in (2, 3, 4):
+        nodes.exchanges.clear()
+        assert not nodes.play(server_round).fallback
+        asked = {e.node_id for e in nodes.exchanges if e.stage == Stage.JOIN}
+        assert len(asked) == 12
+        assert len(asked.intersection(nodes.ids[:CANDIDATES])) >= 3
+
+
 class TestALie:
     """A server, member or node that lies costs an epoch, never the run."""
 

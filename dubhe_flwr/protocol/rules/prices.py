@@ -128,7 +128,7 @@ class Prices(Rule):
     def most_entries(self, num_volunteers: int) -> int | None:
         """Return ``4 sigma^2``, so that even an attacker who knows all other clients learns little.
 
-        None without noise, and where the pool is too small for prices: then no sum has labels in it.
+        None without noise, or if the pool is too small for prices: no sum then has labels in it.
         """
         sigma = self._sigma(num_volunteers)
         return int(4.0 * sigma**2) if sigma and not self._drowns(num_volunteers) else None

@@ -77,9 +77,10 @@ class Join(Awaiting):
         lots = generator(context.run.seed, "sample", context.server_round).permutation(len(present))
         # After a refused epoch, ask the half that was not asked last time: a lying node is in only
         # one of the two.
-        drawn = {present[lot] for lot in np.roll(lots, -sum(before))[:number]}
-        # Nodes that may be in the committee are always asked.
-        asked = sorted(drawn | (context.run.candidates & context.round.present))
+        drawn = [present[lot] for lot in np.roll(lots, -sum(before))]
+        # Nodes that may be in the committee are asked first.
+        drawn.sort(key=lambda node_id: node_id not in context.run.candidates)
+        asked = sorted(drawn[:number])
         if num_refused:
             context = context.noted(
                 f"Epochs refused in a row: {num_refused}; the next one asks {number} of "
