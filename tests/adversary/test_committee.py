@@ -248,6 +248,17 @@ def test_the_first_keys_are_in_every_sample() -> None:
 class TestALie:
     """A server, member or node that lies costs an epoch, never the run."""
 
+    @pytest.mark.parametrize("trusted_keys", [None, TRUSTED])
+    def test_a_node_that_lists_itself_first_is_passed_over(self, trusted_keys: Any) -> None:
+        """At once where the server knows the keys, or else after a committee that it spoilt."""
+        nodes = federation(trusted_keys=trusted_keys)
+        moved = PinnedKeys(KEYS[12], [TRUSTED[12], *TRUSTED[:12], *TRUSTED[13:]])
+        set_policy(nodes, nodes.ids[12], pinned=moved)
+        plan = nodes.play(1, nodes.ids[1:])
+        assert not plan.fallback
+        stages = [report.stage for report in plan.stages]
+        assert stages.count(Stage.JOIN) == (2 if trusted_keys is None else 1)
+
     def test_a_total_that_the_server_changes_is_noticed(self) -> None:
         """It does not know the factors of the tag; no node reads such a sum."""
         nodes = federation()

@@ -8,7 +8,7 @@ from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.keygen import KeyMade
 from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost
-from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.committee import (
     CANDIDATES,
@@ -81,7 +81,9 @@ class Appoint(Awaiting):
             context = context.noted("A member of the committee did not answer; it is asked again.")
             return self.ask(context, joined, self.members, told, is_repeated=True)
         if lost:
-            return context, CommitteeLost(tuple(lost))
+            # A member that refuses may have been asked beside one that is none of the first six.
+            has_refused = ERROR_REPLY in report.lost
+            return context, CommitteeLost(self.members if has_refused else tuple(lost))
         signatures = [told[node_id].signature for node_id in self.members]
         signed = None
         if any(signatures):

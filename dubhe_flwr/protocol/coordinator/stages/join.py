@@ -108,8 +108,8 @@ class Join(Awaiting):
             if tells_labels or (reply.num_examples is not None) != self.announced.weighted:
                 return "numbers that were not asked for, or missing ones"
             if trusted is not None:
-                statement = join_statement(identity, self.announced, reply.public_key)
-                if (reason := _untrusted(trusted, statement, reply, signers)) is not None:
+                reason = _untrusted(trusted, identity, self.announced, reply, signers)
+                if reason is not None:
                     return reason
             if reply.public_key in seen:  # an agent would refuse the whole list
                 return "public key of another node"
@@ -199,13 +199,20 @@ def _of_one_length(
 
 
 def _untrusted(
-    trusted: TrustedKeys, statement: bytes, reply: JoinReply, signers: set[bytes]
+    trusted: TrustedKeys,
+    epoch: bytes,
+    announced: JoinRequest,
+    reply: JoinReply,
+    signers: set[bytes],
 ) -> str | None:
     """Return why agents would refuse a join key, given the trusted keys; None if they accept it."""
+    statement = join_statement(epoch, announced, reply.public_key)
     try:
         signer = trusted.signer(statement, reply.signature)
     except UntrustedError:
         return "join key not signed by a trusted node"
+    if announced.vault == "committee" and reply.rank != trusted.rank(signer):
+        return "another order of trusted keys"
     if signer in signers:
         return "signing key of another node"
     signers.add(signer)
