@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
@@ -13,7 +14,6 @@ from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.committee import (
     CANDIDATES,
     SEALED_GROUP_KEY_BYTES,
-    roster_digest,
 )
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE,
@@ -89,7 +89,7 @@ class Appoint(Awaiting):
         if any(signatures):
             signed = b"".join(each or bytes(SIGNATURE_BYTES) for each in signatures)
         member_keys = b"".join(joined.members[node_id].public_key for node_id in self.members)
-        roster, digest = roster_digest(joined.public_keys), told[first].group_digest
+        roster, digest = sha256(joined.public_keys).digest(), told[first].group_digest
         sealed_keys = split(told[first].sealed_keys, SEALED_GROUP_KEY_BYTES)
         requests = {
             node_id: RegisterRequest(
