@@ -132,6 +132,8 @@ class Node(Limits):
             raise SettingsError(
                 f"simulated={self.simulated!r} must be True, False or a function of the Context."
             )
+        if not isinstance(self.exact_sums, bool):
+            raise SettingsError(f"exact_sums={self.exact_sums!r} must be True or False.")
         _ = self._find_keys  # refuses keys that cannot work
 
     @cached_property

@@ -88,7 +88,7 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number(pinned: bool) 
         place = joined(nodes, node_id)
         assert place.registered is not None
         told = place.terms.rule.contribution(
-            own_of(nodes.policies[node_id], place, place.registered, 0), population
+            own_of(nodes.policies[node_id], place, place.registered, N, 0), population
         )
         left -= told
     for node_id in others:
@@ -236,8 +236,31 @@ class TestTheRoster:
             nodes.handle(nodes.ids[12], batch.fields[nodes.ids[12]])
 
 
+def test_the_first_keys_are_in_every_sample() -> None:
+    """Once they are known; a sample is never larger than the members accept."""
+    nodes = federation(max_registered=12, on_failure="random")
+    nodes.play(1)
+    for server_round in (2, 3, 4):
+        nodes.exchanges.clear()
+        assert not nodes.play(server_round).fallback
+        asked = {e.node_id for e in nodes.exchanges if e.stage == Stage.JOIN}
+        assert len(asked) == 12
+        assert len(asked.intersection(nodes.ids[:CANDIDATES])) >= 3
+
+
 class TestALie:
     """A server, member or node that lies costs an epoch, never the run."""
+
+    @pytest.mark.parametrize("trusted_keys", [None, TRUSTED])
+    def test_a_node_that_lists_itself_first_is_passed_over(self, trusted_keys: Any) -> None:
+        """At once where the server knows the keys, or else after a committee that it spoilt."""
+        nodes = federation(trusted_keys=trusted_keys)
+        moved = PinnedKeys(KEYS[12], [TRUSTED[12], *TRUSTED[:12], *TRUSTED[13:]])
+        set_policy(nodes, nodes.ids[12], pinned=moved)
+        plan = nodes.play(1, nodes.ids[1:])
+        assert not plan.fallback
+        stages = [report.stage for report in plan.stages]
+        assert stages.count(Stage.JOIN) == (2 if trusted_keys is None else 1)
 
     def test_a_total_that_the_server_changes_is_noticed(self) -> None:
         """It does not know the factors of the tag; no node reads such a sum."""

@@ -25,6 +25,7 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, StaleMessageError
 from dubhe_flwr.protocol import Batch, Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.node.settle import most_entries
 from dubhe_flwr.protocol.wire.terms import REGISTRATION
 from dubhe_flwr.rules import Frame, Own, Population, Prices, Settled, Slots
 
@@ -179,7 +180,7 @@ class TestAServerThatAsksAgain:
         refused(nodes, node_id, request, "already registered in this epoch")
         with pytest.raises(StaleMessageError):
             nodes.handle(node_id, request)
-        assert joined(nodes, node_id).account.num_sums == 1
+        assert entries(nodes, node_id) == pytest.approx(1)
 
     @pytest.mark.parametrize("exchange", [0, 1])
     def test_a_node_answers_an_exchange_once(self, exchange: int) -> None:
@@ -194,7 +195,7 @@ class TestAServerThatAsksAgain:
         other = {**request, "num-clients": 59}
         refused(nodes, node_id, other, "different sum was already read")
         assert joined(nodes, node_id).account == counted
-        assert counted.num_sums == exchange + 2
+        assert entries(nodes, node_id) == pytest.approx(exchange + 2)
 
     @pytest.mark.parametrize("exchange", [0, 1])
     def test_a_sum_covers_half_of_the_nodes_that_joined(self, exchange: int) -> None:
@@ -232,9 +233,9 @@ class TestTheAccount:
             (before,) = {entries(nodes, node_id) for node_id in nodes.ids}
             # The noise on the labels of all is 20 / 12 times the square root of 2.
             assert labels_told(nodes, server_round) == pytest.approx(
-                0 if before >= 4 else 20, abs=9
+                0 if before > 3.5 else 20, abs=9
             )
-            spent += before >= 4
+            spent += before > 3.5
         assert spent >= 2
         for row, node_id in enumerate(nodes.ids):
             changed = skewed_counts(20)[row] + 1
@@ -251,6 +252,9 @@ class TestTheAccount:
         assert np.array_equal(told[0], told[1])
 
 
-def entries(nodes: Nodes, node_id: int) -> int:
+def entries(nodes: Nodes, node_id: int) -> float:
     """Return how many sums the node's present label counts have entered."""
-    return nodes.session(node_id).memory.account.num_sums if node_id in nodes.memories else 0
+    if node_id not in nodes.memories:
+        return 0.0
+    place = joined(nodes, node_id)
+    return place.account.spent * (most_entries(place, len(nodes.ids)) or 0)

@@ -41,18 +41,18 @@ def test_a_daily_limit_outlasts_a_run(tmp_path: Path) -> None:
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize(("counts", "counted"), [(COUNTS, 7), ([9, 20, 30], 0)])
-def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: int) -> None:
+@pytest.mark.parametrize(("counts", "counted"), [(COUNTS, 0.25), ([9, 20, 30], 0.0)])
+def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: float) -> None:
     """Sums of earlier runs count as long as the label counts stay the same."""
-    spent = Ledger(account=Account("", tuple(COUNTS), num_sums=7))
+    spent = Ledger(account=Account("", tuple(COUNTS), spent=0.25))
     with open_ledger(tmp_path) as (_, save):
         save(spent)
     memory = join_in_a_new_run(Node(lambda _context: counts, state_dir=tmp_path))
     assert memory.joined is not None
-    assert (memory.account.num_sums, memory.joined.account.num_sums) == (counted, counted)
-    later = memory.with_ledger(Ledger(account=Account("", tuple(COUNTS), num_sums=9)))
+    assert (memory.account.spent, memory.joined.account.spent) == (counted, counted)
+    later = memory.with_ledger(Ledger(account=Account("", tuple(COUNTS), spent=0.5)))
     assert later.joined is not None
-    assert later.joined.account.num_sums == (9 if counted else 0)
+    assert later.joined.account.spent == (0.5 if counted else 0.0)
 
 
 def test_a_simulated_node_keeps_nothing(tmp_path: Path) -> None:

@@ -190,6 +190,7 @@ def test_an_error_in_simulated_stays_on_the_node(caplog: pytest.LogCaptureFixtur
         ({"label_counts": [120, 3, 40]}, "must be a function of the Context"),
         ({"label_counts": lambda: [120, 3, 40]}, "must be a function of the Context"),
         ({"simulated": "no"}, "simulated='no' must be True, False or a function"),
+        ({"exact_sums": "false"}, "exact_sums='false' must be True or False"),
         ({"willing": lambda _context: True}, "willing must be a function of the Context and a"),
         ({"willing": True}, "willing must be a function of the Context and a round"),
         ({"min_cohort": 0}, "min_cohort=0 must be a whole number of at least 1"),

@@ -46,7 +46,7 @@ class Terms:
     @property
     def most_entries(self) -> float:
         """Return how many sums the label counts of a node may enter."""
-        return int(4 * self.sigma**2) if self.sigma else float("inf")
+        return int(4 * self.sigma**2) if self.sigma and not self.drowns else float("inf")
 
     def width(self, exchange: int) -> int:
         """Return how many numbers a node gives."""
@@ -102,10 +102,15 @@ class Node:
 
     labels: list[float]
     weight: float
-    entries: int = 0
+    spent: float = 0.0
+    """Share of the sums that its label counts may enter."""
     left: list[float] = field(default_factory=list)
     kept: State | None = None
     """The state of which `left` is the flat form."""
+
+    def is_spent(self, terms: Terms) -> bool:
+        """Return whether its label counts may enter no further sum."""
+        return self.spent + 1 / terms.most_entries > 1 + 1e-9
 
 
 # --- what a node tells ----------------------------------------------------------------------------
@@ -460,9 +465,9 @@ def epoch(
         """Let all nodes tell their numbers."""
         told = []
         for node, rng in zip(nodes, draws, strict=True):
-            is_spent = node.entries >= terms.most_entries
+            is_spent = node.is_spent(terms)
             told.append(numbers(state, node, rng, is_spent=is_spent))
-            node.entries += 1
+            node.spent += 1 / terms.most_entries
         told += noise_of_members(terms, seed, sequence, state.num_sums)
         return [sum(column) for column in zip(*told, strict=True)]
 
@@ -473,13 +478,13 @@ def epoch(
         state, found = advanced(state, sums), []
         draws = rngs(state.num_sums)
         for node, rng in zip(nodes, draws, strict=True):
-            is_spent = node.entries >= terms.most_entries
+            is_spent = node.is_spent(terms)
             at = node.kept if is_spent and node.kept else state
             found.append(probability(terms, at, node, rng.random()))
         if state.settled or state.num_sums >= min(MOST_SUMS, terms.most_entries):
             break
         sums = add_up(draws)
     for node in nodes:
-        if node.entries < terms.most_entries or not node.kept:
+        if not node.is_spent(terms) or not node.kept:
             node.kept, node.left = state, state.as_floats()
     return found, state, state.num_sums

@@ -14,7 +14,7 @@ from dubhe_flwr.protocol.node.memory import (
     Registration,
 )
 from dubhe_flwr.protocol.node.policy import NodePolicy, read_label_counts
-from dubhe_flwr.protocol.node.settle import own_of
+from dubhe_flwr.protocol.node.settle import most_entries, own_of
 from dubhe_flwr.protocol.rules.rule import Population
 from dubhe_flwr.protocol.vaults import Label, Seat
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
@@ -101,14 +101,16 @@ def register(
         announced.num_volunteers(request.num_joined),
         terms.vault.num_members,
     )
-    own, hide = own_of(policy, joined, registered, exchange=0), partial(terms.vault.hide, keys)
+    own = own_of(policy, joined, registered, request.num_joined, exchange=0)
+    hide = partial(terms.vault.hide, keys)
     reply = RegisterReply(
         hide(Label(REGISTRATION), terms.rule.contribution(own, population)),
         hide(Label(DISTRIBUTION), terms.weighted_distribution(own))
         if announced.has_agent
         else None,
     )
-    keep(replace(joined, registered=registered, account=joined.account.entered()))
+    account = joined.account.entered(most_entries(joined, request.num_joined))
+    keep(replace(joined, registered=registered, account=account))
     return reply
 
 

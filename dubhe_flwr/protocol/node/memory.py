@@ -24,8 +24,9 @@ from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 REMEMBERED_EPOCHS: Final = 64
 """Past epochs that a node remembers, so that it refuses an old request to join."""
 
-_VERSION: Final = 8
+_VERSION: Final = 9
 _VERSION_KEY: Final = "version"
+_ROUNDING: Final = 1e-9  # of shares that are added up
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -57,7 +58,7 @@ class Account(Hidden):
 
     rule: str = ""  # the rule that `left` belongs to: name, settings, whether nodes are weighted
     label_counts: tuple[int, ...] = ()
-    num_sums: int = 0  # sums that these counts entered
+    spent: float = 0.0  # share of the sums that these counts may enter
     left: tuple[float, ...] = ()  # the rule's state when it last settled at this node
 
     def of(self, announced: JoinRequest, label_counts: tuple[int, ...]) -> "Account":
@@ -67,16 +68,19 @@ class Account(Hidden):
         """
         rule = f"{announced.rule} {announced.rule_settings} {announced.weighted}"
         left = self.left if rule == self.rule else ()
-        num_sums = self.num_sums if label_counts == self.label_counts else 0
-        return Account(rule, label_counts, num_sums, left)
+        spent = self.spent if label_counts == self.label_counts else 0.0
+        return Account(rule, label_counts, spent, left)
 
-    def entered(self) -> "Account":
-        """Return the account after the label counts have entered another sum."""
-        return replace(self, num_sums=self.num_sums + 1)
+    def entered(self, most: int | None) -> "Account":
+        """Return the account after the label counts have entered another sum.
+
+        A sum costs a share of its own limit: the less noise it has, the lower is the limit.
+        """
+        return self if most is None else replace(self, spent=self.spent + 1.0 / most)
 
     def is_spent(self, most: int | None) -> bool:
         """Return whether the label counts may enter no further sum."""
-        return most is not None and self.num_sums >= most
+        return most is not None and self.spent + 1.0 / most > 1.0 + _ROUNDING
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -177,7 +181,7 @@ class Memory(Hidden):
         """Return the memory with what other runs have spent, taken from a ledger."""
         joined, account = self.joined, ledger.account
         if joined is not None and joined.label_counts == account.label_counts:
-            joined = replace(joined, account=replace(joined.account, num_sums=account.num_sums))
+            joined = replace(joined, account=replace(joined.account, spent=account.spent))
         return replace(self, allowance=ledger.allowance, account=account, joined=joined)
 
 

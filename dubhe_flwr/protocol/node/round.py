@@ -37,8 +37,8 @@ def participate(
     """Draw whether the node volunteers, for each round and try."""
     price = price_of(joined, joined.registered, request)
     spend_draws(joined, registration_of(joined), price)  # refused before any work
-    registered, _ = read_sum(policy, joined, request, keep)
-    registered = spend_draws(joined, registered, price)
+    joined, _ = read_sum(policy, joined, request, keep)
+    registered = spend_draws(joined, registration_of(joined), price)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     unwilling = [not is_willing(policy, server_round) for server_round in rounds]
     keep(replace(joined, registered=registered))

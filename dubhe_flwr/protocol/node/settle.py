@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import DubheError, RefusedError
-from dubhe_flwr.protocol.node.guards import INVALID_SUM, read_before, registration_of
+from dubhe_flwr.protocol.node.guards import INVALID_SUM, read_before, reading_of, registration_of
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
@@ -23,13 +23,14 @@ def settle(
     policy: NodePolicy, joined: Membership, request: SettleRequest, keep: Keep
 ) -> SettleReply:
     """Go on with the rule: contribute to the next sum, or report that the rule is settled."""
-    registered, outcome = read_sum(policy, joined, request, keep)
+    joined, outcome = read_sum(policy, joined, request, keep)
     if outcome is None:
         raise RefusedError("This node already answered this exchange.")
     if isinstance(outcome, Settled):
         return SettleReply(finding=outcome.finding)
-    joined = replace(joined, registered=registered, account=joined.account.entered())
-    keep(joined)
+    registered = registration_of(joined)
+    most = most_entries(joined, reading_of(registered).num_registered)
+    keep(replace(joined, account=joined.account.entered(most)))
     label = Label(SETTLEMENT, request.exchange + 1)
     return SettleReply(joined.terms.vault.hide(registered.keys, label, outcome.contribution))
 
@@ -38,6 +39,7 @@ def own_of(
     policy: NodePolicy,
     joined: Membership,
     registered: Registration,
+    num_clients: int,
     exchange: int,
 ) -> Own:
     """Return what the rule gets to know about the node; the registration is exchange 0."""
@@ -46,14 +48,19 @@ def own_of(
         rng = generator(seed, "rounding", policy.alias, joined.sequence, exchange)
     else:
         rng = np.random.default_rng(secrets.randbits(128))
-    volunteers = joined.announced.num_volunteers(registered.num_joined)
-    is_spent = joined.account.is_spent(joined.terms.rule.most_entries(volunteers))
+    is_spent = joined.account.is_spent(most_entries(joined, num_clients))
     return Own(joined.counts, registered.weight, rng, joined.account.left if is_spent else None)
+
+
+def most_entries(joined: Membership, num_clients: int) -> int | None:
+    """Return how many sums over some clients the label counts of the node may enter."""
+    volunteers = joined.announced.num_volunteers(num_clients)
+    return joined.terms.rule.most_entries(volunteers)
 
 
 def read_sum(
     policy: NodePolicy, joined: Membership, request: SettleRequest, keep: Keep
-) -> tuple[Registration, Settled | Unsettled | None]:
+) -> tuple[Membership, Settled | Unsettled | None]:
     """Read a sum over all nodes, and return the rule's outcome; None if it was read before.
 
     An invalid sum counts as read, too; the node then draws no more in this epoch.
@@ -64,7 +71,7 @@ def read_sum(
     reading = registered.reading
     digests = read_before(reading, request)
     if reading is not None and digests == reading.digests:
-        return registered, None
+        return joined, None
     _check_number(joined, registered, request)
     num_registered = request.num_clients if reading is None else reading.num_registered
     keep(replace(joined, registered=replace(registered, has_refused=True)))
@@ -84,8 +91,9 @@ def read_sum(
     registered, account = replace(registered, reading=reading), joined.account
     if isinstance(outcome, Settled) and outcome.left:
         account = replace(account, left=outcome.left)
-    keep(replace(joined, registered=registered, account=account))
-    return registered, outcome
+    joined = replace(joined, registered=registered, account=account)
+    keep(joined)
+    return joined, outcome
 
 
 def _outcome(
@@ -114,7 +122,7 @@ def _outcome(
     if announced.in_the_clear:
         sums += noise_of_members(joined, population, request.exchange)
     outcome = terms.rule.settle(
-        own_of(policy, joined, registered, request.exchange + 1),
+        own_of(policy, joined, registered, num_registered, request.exchange + 1),
         population,
         None if reading is None else reading.memory,
         sums,

@@ -128,15 +128,15 @@ class Prices(Rule):
     def most_entries(self, num_volunteers: int) -> int | None:
         """Return ``4 sigma^2``, so that even an attacker who knows all other clients learns little.
 
-        None without noise.
+        None without noise, or if the pool is too small for prices: no sum then has labels in it.
         """
         sigma = self._sigma(num_volunteers)
-        return int(4.0 * sigma**2) if sigma else None
+        return int(4.0 * sigma**2) if sigma and not self._drowns(num_volunteers) else None
 
     def privacy(self, num_classes: int, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
         """Return epsilon for the epoch and the budget; None without noise, or without prices."""
         most = self.most_entries(num_volunteers)
-        if most is None or self._drowns(num_volunteers):
+        if most is None:
             return None
         return PrivacyBound.of(num_sums, most, num_classes, self._sigma(num_volunteers))
 

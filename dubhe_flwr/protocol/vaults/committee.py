@@ -410,11 +410,6 @@ class _PadAdder(Adder):
         return True
 
 
-def roster_digest(public_keys: bytes) -> bytes:
-    """Return the digest of the keys of all nodes that joined."""
-    return _digest(public_keys)
-
-
 def _check_ranks(pinned: PinnedKeys, signers: Sequence[bytes]) -> None:
     """Check that the members are among the first trusted keys, in their order."""
     ranks = [pinned.trusted.rank(signer) for signer in signers]

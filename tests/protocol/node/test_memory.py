@@ -52,7 +52,7 @@ MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, Allowance(31415, 1, 31415), 
         Account,
         st.text(),
         st.lists(st.integers(0, 2**42)).map(tuple),
-        st.integers(0, 2**62),
+        st.floats(0, 2),
         st.lists(st.floats(allow_nan=False)).map(tuple),
     ),
     weight=st.floats(0.25, 4),
@@ -126,6 +126,16 @@ def test_epochs_are_remembered_whole() -> None:
     assert memory.epoch == second
     assert not replace(MEMORY, epochs=b"").remembers(first)
     assert REMEMBERED_EPOCHS == 64
+
+
+def test_a_sum_with_less_noise_costs_more() -> None:
+    """After the four sums of a small pool nothing is left of the 64 of a large one."""
+    account = Account()
+    for _ in range(4):
+        assert not account.is_spent(4)
+        account = account.entered(4)
+    assert all(map(account.is_spent, (4, 64)))
+    assert not account.is_spent(None)
 
 
 @pytest.mark.parametrize("simulation", ["plain", "encrypted"])

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import registered
+from protocol.federation import joined, registered
 from protocol.nodes import Exchanges, federation, next_request, refuses, with_slots
 
 from dubhe_flwr.errors import RefusedError
@@ -46,6 +46,13 @@ class TestAnyRule:
         assert message.startswith(
             f"dubhe: the rule {Exchanges.name!r} raised ZeroDivisionError in "
         )
+
+    def test_what_a_rule_leaves_outlasts_the_draw(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Also where a node reads the only sum with the request to draw."""
+        nodes = federation(rule=Exchanges())
+        monkeypatch.setattr(Exchanges, "settle", lambda *_: Settled(0.5, left=(1.0,)))
+        nodes.play(1)
+        assert joined(nodes, nodes.ids[0]).account.left == (1.0,)
 
     def test_a_probability_of_numpy_is_kept(self) -> None:
         """The node finds it again when it draws the next time."""

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.keygen import KeyMade
 from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost
-from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.committee import (
     CANDIDATES,
     SEALED_GROUP_KEY_BYTES,
-    roster_digest,
 )
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE,
@@ -81,13 +81,15 @@ class Appoint(Awaiting):
             context = context.noted("A member of the committee did not answer; it is asked again.")
             return self.ask(context, joined, self.members, told, is_repeated=True)
         if lost:
-            return context, CommitteeLost(tuple(lost))
+            # A member that refuses may have been asked beside one that is none of the first six.
+            has_refused = ERROR_REPLY in report.lost
+            return context, CommitteeLost(self.members if has_refused else tuple(lost))
         signatures = [told[node_id].signature for node_id in self.members]
         signed = None
         if any(signatures):
             signed = b"".join(each or bytes(SIGNATURE_BYTES) for each in signatures)
         member_keys = b"".join(joined.members[node_id].public_key for node_id in self.members)
-        roster, digest = roster_digest(joined.public_keys), told[first].group_digest
+        roster, digest = sha256(joined.public_keys).digest(), told[first].group_digest
         sealed_keys = split(told[first].sealed_keys, SEALED_GROUP_KEY_BYTES)
         requests = {
             node_id: RegisterRequest(

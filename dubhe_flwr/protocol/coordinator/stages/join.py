@@ -77,9 +77,10 @@ class Join(Awaiting):
         lots = generator(context.run.seed, "sample", context.server_round).permutation(len(present))
         # After a refused epoch, ask the half that was not asked last time: a lying node is in only
         # one of the two.
-        drawn = {present[lot] for lot in np.roll(lots, -sum(before))[:number]}
-        # Nodes that may be in the committee are always asked.
-        asked = sorted(drawn | (context.run.candidates & context.round.present))
+        drawn = [present[lot] for lot in np.roll(lots, -sum(before))]
+        # Nodes that may be in the committee are asked first.
+        drawn.sort(key=lambda node_id: node_id not in context.run.candidates)
+        asked = sorted(drawn[:number])
         if num_refused:
             context = context.noted(
                 f"Epochs refused in a row: {num_refused}; the next one asks {number} of "
@@ -107,8 +108,8 @@ class Join(Awaiting):
             if tells_labels or (reply.num_examples is not None) != self.announced.weighted:
                 return "numbers that were not asked for, or missing ones"
             if trusted is not None:
-                statement = join_statement(identity, self.announced, reply.public_key)
-                if (reason := _untrusted(trusted, statement, reply, signers)) is not None:
+                reason = _untrusted(trusted, identity, self.announced, reply, signers)
+                if reason is not None:
                     return reason
             if reply.public_key in seen:  # an agent would refuse the whole list
                 return "public key of another node"
@@ -198,13 +199,20 @@ def _of_one_length(
 
 
 def _untrusted(
-    trusted: TrustedKeys, statement: bytes, reply: JoinReply, signers: set[bytes]
+    trusted: TrustedKeys,
+    epoch: bytes,
+    announced: JoinRequest,
+    reply: JoinReply,
+    signers: set[bytes],
 ) -> str | None:
     """Return why agents would refuse a join key, given the trusted keys; None if they accept it."""
+    statement = join_statement(epoch, announced, reply.public_key)
     try:
         signer = trusted.signer(statement, reply.signature)
     except UntrustedError:
         return "join key not signed by a trusted node"
+    if announced.vault == "committee" and reply.rank != trusted.rank(signer):
+        return "another order of trusted keys"
     if signer in signers:
         return "signing key of another node"
     signers.add(signer)
