@@ -29,8 +29,8 @@ def planned_at_random(
     Raises
     ------
     DubheError
-        The error itself if it is a `SettingsError`, which a later round would raise again, or if
-        `on_failure` is "raise". A `QuorumError` if the round was given up, or if all nodes
+        The same error if `on_failure` is "raise", or for a `SettingsError`, which a later round
+        would raise again. A `QuorumError` if the round was given up, or if all nodes
         declined for a reason that the operator has to fix.
     """
     raises = context.settings.on_failure == "raise"

@@ -25,7 +25,7 @@ _BOUNDS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class DeploymentSettings(CommandSettings):
-    """What is measured: rounds with Dubhe, between as many with random clients, on SuperNodes."""
+    """Settings of a run on SuperNodes: rounds with Dubhe, with random rounds before and after."""
 
     num_nodes: int = option(8, "SuperNodes, all on this host.", least=3, quick=3)
     num_participants: int = option(4, "Clients that train in a round.", least=1, quick=2)

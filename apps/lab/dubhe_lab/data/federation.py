@@ -26,7 +26,7 @@ class Federation:
     dataset : str
         Name of the data set that the samples come from.
     label_counts : ndarray of int64, shape (N, C)
-        Samples of each class at each client, ``N_VC`` in all at each.
+        Number of samples of each class at each client; every row sums to ``N_VC``.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Federation:
         num_samples: int = 128,
         kind: PartitionKind = "dirichlet",
     ) -> Self:
-        """Draw a federation as the paper does: half-normal global skew, wanted EMD_avg.
+        """Draw a federation as the paper does, with half-normal global skew and a given EMD_avg.
 
         `num_clients`, `num_classes` and `num_samples` are ``N``, ``C`` and ``N_VC``, the samples
         of each client; `rho` is the largest class divided by the smallest, over all clients. The
@@ -112,14 +112,14 @@ class Federation:
 
     @property
     def name(self) -> str:
-        """The paper's name of such a federation, ``dataset-rho/EMD_avg``."""
+        """The federation's name in the paper, ``dataset-rho/EMD_avg``."""
         return f"{self.dataset}-{round(self.rho, 1):g}/{round(self.emd, 2)}"
 
 
 def half_normal_proportions(num_classes: int, rho: float) -> NDArray[np.float64]:
-    """Return global class proportions ``p_g``, descending, of a half normal over the class index.
+    """Return descending class proportions ``p_g``, half normal over the class index.
 
-    Class ``c`` of 0 to C-1 has a share proportional to ``rho ** -(c / (C - 1)) ** 2``, so that the
+    The share of class ``c`` (0 to C-1) is proportional to ``rho ** -(c / (C - 1)) ** 2``, so the
     first class is ``rho`` times as frequent as the last.
 
     Examples

@@ -1,7 +1,7 @@
-"""Files and data frames as grids of text: what stands in each cell, before anyone interprets it.
+"""Files and data frames as grids of text, before `tables` interprets the cells.
 
-Nothing is converted on the way in: `007`, `1,200` and an empty cell arrive in `tables` as they
-stand in the file, so that a number is read exactly or the table is refused.
+Reading converts nothing: `007`, `1,200` and an empty cell arrive in `tables` exactly as the file
+has them, so a number is either read exactly or the table is refused.
 """
 
 import re
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from dubhe_flwr.errors import DataError
 
 _COUNT: Final = re.compile(r"(0|[1-9][0-9]*)([.,]0{1,2})?|[0-9]\.[0-9]+e[+-][0-9]{2}")
-"""A count as people write it: 12, 12.0 after a gap in pandas, 12,0, and 1.2e+01 from NumPy.
+"""A count as people write it: 12, 12.0 (pandas, if a cell is missing), 12,0 and 1.2e+01 (NumPy).
 
-1.200 and 1,200 are left out: they are 1200 in one country and 1.2 in another.
+1.200 and 1,200 do not match: they mean 1200 in one country and 1.2 in another.
 """
 _LIMIT: Final = 2**40
 
@@ -33,19 +33,19 @@ class Grid:
     Parameters
     ----------
     name : str
-        What messages call the table.
+        Name of the table in error messages.
     headings : tuple of str, length W
-        The columns' names; their numbers from 0 in a file without a heading.
+        The columns' names, or their numbers from 0 if the file has no heading.
     cells : ndarray of str, shape (N, W)
     places : tuple of str, length N
-        Where each row stands, such as "line 3".
+        Position of each row in the source, such as "line 3".
     heading : {"named", "first line", "numbers"}
-        Where the headings are from: a data frame, the first line of a file, which may hold a
-        client's counts, or nowhere.
+        Source of the headings: a data frame, the first line of a file (which might be a client's
+        counts instead), or the columns' numbers.
     has_index : bool
         Whether the first column is the named index of a data frame.
     across : str (default: "")
-        What the columns of a data frame are called together.
+        Name of the data frame's column axis.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Grid:
     across: str = ""
 
     def column(self, heading: str) -> int:
-        """Return where a heading stands; capitals count only where they tell two apart."""
+        """Return the column with this heading; case matters only if two headings differ by it."""
         at = [place for place, own in enumerate(self.headings) if own == heading]
         folded = [own.casefold() == heading.casefold() for own in self.headings]
         at = at or np.flatnonzero(folded).tolist()
@@ -68,12 +68,12 @@ class Grid:
         return at[0]
 
     def counts(self, rows: Iterable[int], columns: Iterable[int]) -> NDArray[np.int64]:
-        """Return these cells as counts, or say which of them is none.
+        """Return these cells as counts.
 
         Raises
         ------
         DataError
-            If a cell holds no whole number from 0 to 2**40.
+            If a cell is not a whole number from 0 to 2**40; the message says which.
         """
         rows, columns = list(rows), list(columns)
         text = self.cells[np.ix_(rows, columns)]
@@ -92,13 +92,13 @@ class Grid:
 
 
 def shown(names: Iterable[str]) -> str:
-    """Return names for a message or a summary, the middle of a long list left out."""
+    """Join names for a message or a summary, without the middle of a long list."""
     every = [name if len(name) <= 40 else f"{name[:37]}..." for name in names]
     return ", ".join(every if len(every) <= 12 else [*every[:8], "...", *every[-3:]])
 
 
 def read_table(source: Any, *, heading: bool) -> Grid | NDArray[Any]:
-    """Return a grid of text, or the array if the source has no headings by nature.
+    """Return a grid of text, or an array if the source cannot have headings.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def read_table(source: Any, *, heading: bool) -> Grid | NDArray[Any]:
     Raises
     ------
     DataError
-        If the file cannot be read as what its name ends in.
+        If the file is not a readable table of the kind that its suffix says.
     """
     if isinstance(source, pd.DataFrame):
         return _of_frame(source, "The data frame")
@@ -148,7 +148,7 @@ def _read(path: Path, kind: str, *, heading: bool) -> Grid | NDArray[Any]:
 
 
 def _of_text(path: Path, text: str, *, heading: bool) -> Grid:
-    """Parse a CSV or TSV; every line has to have as many cells as the first."""
+    """Parse a CSV or TSV; all lines must have the same number of cells."""
     separator = "\t" if path.suffix.lower() == ".tsv" else _separator(path, text)
     body = text.lstrip("\n")
     try:
@@ -160,7 +160,7 @@ def _of_text(path: Path, text: str, *, heading: bool) -> Grid:
             na_filter=False,
             skip_blank_lines=False,
             skipinitialspace=True,
-            engine="python",  # it tells a missing cell from an empty one
+            engine="python",  # distinguishes missing cells from empty ones
         )
     except pd.errors.EmptyDataError:
         frame = pd.DataFrame()
@@ -173,14 +173,14 @@ def _of_text(path: Path, text: str, *, heading: bool) -> Grid:
     frame.index += 1 + len(text) - len(body)
     short = frame.isna().any(axis=1)
     cells = frame.fillna("").map(str.strip) if frame.size else frame
-    kept = (cells != "").any(axis=1)  # a line of separators only holds nothing
+    kept = (cells != "").any(axis=1)  # drops lines that hold only separators
     if (short & kept).any():
         raise DataError(
             f"{path}, line {(short & kept).idxmax()}: there are fewer cells than in the first "
             f"line, which has {frame.shape[1]}; give every line a cell for each heading."
         )
     cells = cells[kept]
-    cells = cells.loc[:, (cells != "").any(axis=0)]  # trailing separators
+    cells = cells.loc[:, (cells != "").any(axis=0)]  # drops columns of trailing separators
     if len(cells) <= heading or cells.shape[1] < 2:
         raise DataError(
             f"{path} has no table of counts; write a line for each client and a column for each "
@@ -198,7 +198,7 @@ def _of_text(path: Path, text: str, *, heading: bool) -> Grid:
 
 
 def _separator(path: Path, text: str) -> str:
-    """Return what separates the cells of the first line; two candidates are one too many."""
+    """Return the separator in the first line; refuse the table if there are two candidates."""
     first = next((line for line in text.splitlines() if line.strip(" ,;\t")), "")
     found = [each for each in ",;\t" if each in re.sub('"[^"]*"', "", first)]
     if "\0" in text or len(found) > 1:
@@ -210,7 +210,7 @@ def _separator(path: Path, text: str) -> str:
 
 
 def _of_frame(frame: pd.DataFrame, name: str) -> Grid:
-    """Take a data frame as it is; an index counts as a column if it has a name or holds text."""
+    """Read a data frame; its index becomes a column if it has a name or holds text."""
     if max(frame.index.nlevels, frame.columns.nlevels) > 1:
         raise DataError(f"{name} has an index of several levels; give it one, as crosstab does.")
     across, index = str(frame.columns.name or ""), frame.index
@@ -249,7 +249,7 @@ def _distinct(name: Path | str, headings: Iterable[str]) -> tuple[str, ...]:
 
 
 def _count(cell: str) -> int:
-    """Return a count, or -1 if there is none."""
+    """Return the cell's count, or -1 if it holds none."""
     if not _COUNT.fullmatch(cell):
         return -1
     value = float(cell.replace(",", "."))

@@ -1,7 +1,7 @@
 """What a column's heading and its numbers give away about it.
 
-None of this decides alone that a column holds counts. The words serve to refuse a table, or to
-confirm what its cells already say.
+No heading alone proves that a column holds counts. The words only serve to refuse a table, or to
+confirm what its cells already show.
 """
 
 import re
@@ -37,22 +37,22 @@ _MISSING: Final = {"na", "nan", "nat", "n/a", "n.a.", "null", "inf", "infinity",
 
 
 def is_missing(cell: str) -> bool:
-    """Return whether a cell is empty or says that nothing is known."""
+    """Return whether a cell is empty or marks a missing value."""
     return not cell or cell.casefold().strip("-+<>?") in {*_MISSING, ""}
 
 
 def is_word(cell: str) -> bool:
-    """Return whether it begins with a letter and is a name; 5k, 12 % and NA are none."""
+    """Return whether a cell is a name that begins with a letter, unlike 5k, 12 % and NA."""
     return cell[:1].isalpha() and not is_missing(cell)
 
 
 def is_number(cell: str) -> bool:
-    """Return whether it is a whole number, as a client or a class may have; 007 is one."""
+    """Return whether a cell is a whole number that may number a client or class, such as 007."""
     return re.fullmatch(r"[0-9]+(\.0)?", cell) is not None
 
 
 def is_unnamed(heading: str) -> bool:
-    """Return whether nobody named the column; pandas calls it `Unnamed: 0` when it reads it."""
+    """Return whether a column has no name; pandas reads such a heading as `Unnamed: 0`."""
     return not heading or re.fullmatch(r"Unnamed: [0-9]+", heading) is not None
 
 
@@ -84,7 +84,7 @@ def is_total_row(cell: str) -> bool:
 
 
 def is_no_class(heading: str) -> bool:
-    """Return whether it numbers or describes rows, is the label of a sample, or a share."""
+    """Return whether a column numbers or describes rows, or holds labels or shares."""
     own = _words(heading)
     if "%" in heading or any(map(_SHARES.fullmatch, own)):
         return True
@@ -103,7 +103,7 @@ def are_ascending(cells: Sequence[str]) -> bool:
 
 
 def count_up(cells: Sequence[str]) -> bool:
-    """Return whether whole numbers run from 0 or 1 on without a gap."""
+    """Return whether whole numbers count up from 0 or 1 without a gap."""
     numbers = [float(cell) for cell in cells if is_number(cell)]
     return any(numbers == list(range(first, first + len(cells))) for first in (0, 1))
 
@@ -111,16 +111,16 @@ def count_up(cells: Sequence[str]) -> bool:
 def numbers_rows(column: NDArray[np.int64]) -> bool:
     """Return whether a column may number clients: it ascends, or its numbers never repeat.
 
-    Counts ascend by chance in one of 120 tables of five rows.
+    By chance, counts ascend in one of 120 tables of five rows.
     """
     ascends = len(column) >= 5 and bool((np.diff(column) > 0).all())
     return ascends or chance_of_no_ties(column.astype(float)) < 1e-6
 
 
 def chance_of_no_ties(numbers: NDArray[np.float64]) -> float:
-    """Return an upper bound of the probability that this many counts in their range all differ.
+    """Bound the probability that counts in this range all differ.
 
-    It is that of the birthday problem with a uniform distribution, which makes ties least likely:
+    This is the birthday problem with a uniform distribution, where ties are least likely: any other
     counts with the same smallest and largest number tie more often.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What is read from a table: label counts, and whether a federation can have them."""
+"""Label counts read from a table, and the check that a federation can have them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from dubhe_lab.data.grids import shown
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelCounts:
-    """How many samples of each class each client has, and what they are called.
+    """Number of samples of each class at each client, with the names of both.
 
     Parameters
     ----------
     counts : ndarray of int64, shape (N, C)
     classes : tuple of str, length C
     clients : tuple of str, length N
-        Their numbers from 0 where the table names none.
+        Numbers from 0 if the table has no names.
     left_out : tuple of str (default: ())
-        Columns and rows that were recognized as no counts, such as "column 'All'".
+        Columns and rows that were not counts, such as "column 'All'".
 
     Examples
     --------
@@ -39,7 +39,7 @@ class LabelCounts:
 
     @property
     def summary(self) -> str:
-        """What was read, in two lines, or three if something was left out."""
+        """Two lines about what was read, and a third if anything was left out."""
         sizes, totals = self.counts.sum(axis=1), self.counts.sum(axis=0)
         small, large = int(sizes.argmin()), int(sizes.argmax())
         each = (f"{name} {own}" for name, own in zip(self.classes, totals, strict=True))
@@ -58,17 +58,17 @@ def check_counts(
     places: Sequence[str],
     totals: Sequence[Literal["row", "column"]] = ("row", "column"),
 ) -> None:
-    """Refuse counts that no federation has.
+    """Refuse counts that no federation can have.
 
     Parameters
     ----------
     counts : ndarray of int64, shape (N, C)
     name : str
-        What messages call the table.
+        Name of the table in error messages.
     places : sequence of str, length N
-        Where each client stands.
+        Position of each client in the table.
     totals : sequence of "row" and "column" (default: both)
-        Of which the first and last may be a total that is not called one.
+        Where to look for an unnamed total: among rows, columns or both, first or last.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def check_counts(
         )
     for what in totals:
         lines = counts if what == "row" else counts.T
-        # Two lines are each the sum of the other where they are equal.
+        # With only two lines, equal ones would each pass for the other's total.
         if len(lines) >= 3 and any((2 * lines[at] == lines.sum(axis=0)).all() for at in (0, -1)):
             raise DataError(
                 f"{name}: the first or last {what} is the sum of all others; leave it out, or "

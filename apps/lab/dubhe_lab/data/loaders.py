@@ -1,4 +1,4 @@
-"""Loaders of the data sets that the experiments know by name."""
+"""Load the experiments' data sets by name."""
 
 import os
 import shutil
@@ -24,10 +24,10 @@ _PIXEL_MOMENTS: Final = {
     "mnist": (0.1307, 0.3081),
     "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
 }
-"""Mean and standard deviation of the training pixels, or of their channels, from 0 to 1."""
+"""Mean and standard deviation of the training pixels, or of each channel, scaled to 0..1."""
 
 USUAL_FOLDER: Final = Path.home() / ".cache" / "dubhe-flwr"
-"""Where data sets are looked for if no other folder is given."""
+"""Folder of the data sets unless another one is given."""
 
 
 def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
@@ -38,17 +38,17 @@ def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> D
     name : {"digits", "mnist", "cifar10"}
         - ``digits``: 1797 images of 8 x 8 pixels that come with scikit-learn, split 80/20 with
           equal shares of each class.
-        - ``mnist`` and ``cifar10``: 10,000 images are for the test.
+        - ``mnist`` and ``cifar10``: the test set has 10,000 images.
 
         Pixels are normalised to mean 0 and standard deviation 1.
     data_dir : path-like, optional
         Folder of the files; without it ``~/.cache/dubhe-flwr``.
 
-        - ``mnist``: in itself, in ``MNIST/raw`` (as torchvision has it), or in either of these
-          below ``mnist``; gzip files are read where they are and nothing is written beside them.
-        - ``cifar10``: what torchvision unpacks, in itself or in ``cifar10``.
+        - ``mnist``: here, in ``MNIST/raw`` (as torchvision has it), or in either of these below
+          ``mnist``; gzip files are read in place, and nothing is written to their folder.
+        - ``cifar10``: the files that torchvision unpacks, here or in ``cifar10``.
 
-        If they are nowhere, torchvision downloads them into this folder.
+        If the files are missing, torchvision downloads them into this folder.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def _load_mnist(data_dir: Path) -> Dataset:
     files = ", ".join(f"{file}.gz" for file in _MNIST_FILES)
     remedy = f"{files} and put them into {data_dir / 'MNIST' / 'raw'}"
     with TemporaryDirectory() as scratch:
-        # torchvision unpacks beside the .gz files, which may lie in a folder that is read-only.
+        # torchvision unpacks into the folder of the .gz files, which may be read-only.
         root = data_dir
         if (folder := _find_mnist(data_dir)) is not None:
             root = Path(scratch)
@@ -99,7 +99,7 @@ def _load_cifar10(data_dir: Path) -> Dataset:
 
 
 def _by_torchvision(name: str, root: Path, missing: str, wanted: str) -> Dataset:
-    """Return a data set, downloaded if it is not there."""
+    """Load a data set, and download it if it is missing."""
     from torchvision import datasets  # noqa: PLC0415
 
     make = getattr(datasets, name.upper())
@@ -111,7 +111,7 @@ def _by_torchvision(name: str, root: Path, missing: str, wanted: str) -> Dataset
 
 
 def of_pixels(name: str, train: Any, train_labels: Any, test: Any, test_labels: Any) -> Dataset:
-    """Return a data set of ten classes, of pixels from 0 to 255."""
+    """Return a data set of ten classes from pixels of 0 to 255."""
     return Dataset(
         name,
         10,
@@ -132,7 +132,7 @@ def _normalised(name: str, pixels: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _find_mnist(data_dir: Path) -> Path | None:
-    """Return the folder that holds the four files, packed or not."""
+    """Return the folder with the four files, compressed or not."""
     for place in (".", "MNIST/raw", "mnist", "mnist/MNIST/raw"):
         folder = data_dir / place
         either = ((folder / file, folder / f"{file}.gz") for file in _MNIST_FILES)
@@ -146,4 +146,4 @@ DATASETS: Final[dict[str, Callable[[Path], Dataset]]] = {
     "mnist": _load_mnist,
     "cifar10": _load_cifar10,
 }
-"""Loader of each data set, by name; each is given the folder to look in."""
+"""Loader of each data set, by name; a loader takes the folder to look in."""

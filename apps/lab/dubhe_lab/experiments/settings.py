@@ -253,7 +253,7 @@ class ExperimentSettings(CommandSettings):
             equal_weights=True,  # all clients have the same number of samples
             max_registered=max(Settings.max_registered, self.federation.num_clients),
             seed=self.federation.seed,
-            rounds_per_draw=1,  # costs are those of rounds drawn one at a time
+            rounds_per_draw=1,  # the costs assume that each round is drawn by itself
             simulation="encrypted" if self.encrypted else "plain",
         )
 

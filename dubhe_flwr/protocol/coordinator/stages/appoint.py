@@ -81,7 +81,7 @@ class Appoint(Awaiting):
             context = context.noted("A member of the committee did not answer; it is asked again.")
             return self.ask(context, joined, self.members, told, is_repeated=True)
         if lost:
-            # A member that refuses may have been asked beside one that is none of the first six.
+            # A member may refuse because another one is not among its first six trusted keys.
             has_refused = ERROR_REPLY in report.lost
             return context, CommitteeLost(self.members if has_refused else tuple(lost))
         signatures = [told[node_id].signature for node_id in self.members]
