@@ -81,7 +81,7 @@ def secrets(memories: Iterable[Memory]) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("num_messages", [2_000, pytest.param(200_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("num_messages", [4_000, pytest.param(200_000, marks=pytest.mark.slow)])
 def test_a_node_answers_or_refuses(
     situations: list[Situation], num_messages: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -89,7 +89,7 @@ def test_a_node_answers_or_refuses(
     refusals: Counter[str] = Counter()
     texts: set[str] = set()
 
-    @settings(max_examples=num_messages, database=None)
+    @settings(max_examples=num_messages, database=None, derandomize=True)
     @given(seed=st.integers(0, 2**64))
     def send(seed: int) -> None:
         rng = random.Random(seed)
@@ -104,7 +104,7 @@ def test_a_node_answers_or_refuses(
 
     with caplog.at_level(logging.DEBUG):
         send()
-    assert refusals.pop("UntrustedError") > 5
+    assert refusals.pop("UntrustedError") > num_messages // 1000
     assert set(refusals) == {"MalformedMessageError", "StaleMessageError", "RefusedError"}
     assert min(refusals.values()) > num_messages // 50
     assert refusals.total() > num_messages // 2

@@ -32,7 +32,7 @@ def parameters_of(documented: type) -> list[Parameter]:
     --------
     >>> from dubhe_flwr.protocol import Settings
     >>> parameters_of(Settings)[0]  # doctest: +ELLIPSIS
-    Parameter(names=('num_participants',), kind='int', meaning='``K``: clients that train ...
+    Parameter(names=('num_participants',), kind='int', meaning='``K``: number of clients ...
     """
     _, _, rest = (getdoc(documented) or "").partition("Parameters\n----------\n")
     entries = re.split(r"\n(?=\S)", re.split(r"\n\n\w+\n-+\n", rest)[0].strip())
