@@ -103,6 +103,7 @@ class JoinReply(Message):
         require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
         fits = self.num_examples is None or 1 <= self.num_examples < MAX_SAMPLES
         require(fits, "There are from 1 to 2^42 samples.")
+        require(self.rank is None or self.rank >= 0, "Ranks count from 0.")
         _require_signature(self.signature)
 
 
