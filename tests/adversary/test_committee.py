@@ -341,6 +341,18 @@ def test_two_group_keys_share_no_pads() -> None:
     assert (one != other).all()
 
 
+def test_the_server_says_how_much_a_node_weighs() -> None:
+    """Told a mean of one sample, a node weighs four times its fair weight, and never more."""
+    nodes = federation(equal_weights=False)
+    batch, victim = nodes.until(Stage.REGISTER), nodes.ids[12]
+    nodes.handle(victim, {**batch.fields[victim], "mean-examples": 1.0})
+    assert joined(nodes, victim).registered.weight == 4.0
+    nodes = federation(equal_weights=True)
+    batch = nodes.until(Stage.REGISTER)
+    with pytest.raises(RefusedError):
+        nodes.handle(victim, {**batch.fields[victim], "mean-examples": 1.0})
+
+
 def numbers(*values: int) -> bytes:
     """Return some numbers as they travel."""
     return np.array(values, dtype=">i8").tobytes()

@@ -96,7 +96,7 @@ def test_where_there_is_little_to_gain(case: str) -> None:
 
 
 def test_the_readme_begins_with_the_leaderboard() -> None:
-    """Its table is that of all optimizers, and its sentences say what is in it."""
+    """The table covers all optimizers, and the sentences agree with it."""
     summary, *of_optimizers = tables()
     assert markdown_of(summary).partition("\n\n")[2].strip() in README
     mean = {row[0]: [float(value) for value in row[1:4]] for row in summary.rows}

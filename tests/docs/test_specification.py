@@ -50,7 +50,7 @@ def fields(message: Any, prefix: str = "") -> Iterator[tuple[str, str, bool]]:
 
 @pytest.mark.parametrize("stage", list(Stage))
 def test_the_fields_of_a_stage(stage: Stage) -> None:
-    """Those of the request, then those of the reply."""
+    """Return the fields of the request, then the fields of the reply."""
     assert told(stage.value) == [*fields(REQUESTS[stage]), *fields(REPLIES[stage])]
 
 

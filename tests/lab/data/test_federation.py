@@ -11,7 +11,7 @@ from dubhe_lab.data import EMD_TOLERANCE, Federation, half_normal_proportions
 
 
 def test_describes_its_counts() -> None:
-    """Sizes, distributions and skew are those of the label counts."""
+    """Sizes, distributions and skew follow from the label counts."""
     federation = Federation("toy", np.array([[4, 0], [2, 2]]))
     assert (federation.num_clients, federation.num_classes, federation.num_samples) == (2, 2, 4)
     assert federation.label_distributions.tolist() == [[1.0, 0.0], [0.5, 0.5]]

@@ -57,7 +57,7 @@ def test_each_pass_sees_every_sample_once(count: int, epochs: int, batch_size: i
 
 
 def test_equals_plain_loop() -> None:
-    """Parameters and loss equal those of a hand-written loop."""
+    """Parameters and loss equal the results of a hand-written loop."""
     images, labels = torch.randn(24, 8), torch.arange(24) % 2
     ours, plain = nn.Linear(8, 2), nn.Linear(8, 2)
     plain.load_state_dict(ours.state_dict())
