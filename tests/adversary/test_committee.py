@@ -346,7 +346,9 @@ def test_the_server_says_how_much_a_node_weighs() -> None:
     nodes = federation(equal_weights=False)
     batch, victim = nodes.until(Stage.REGISTER), nodes.ids[12]
     nodes.handle(victim, {**batch.fields[victim], "mean-examples": 1.0})
-    assert joined(nodes, victim).registered.weight == 4.0
+    registered = joined(nodes, victim).registered
+    assert registered is not None
+    assert registered.weight == 4.0
     nodes = federation(equal_weights=True)
     batch = nodes.until(Stage.REGISTER)
     with pytest.raises(RefusedError):
