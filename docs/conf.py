@@ -4,10 +4,9 @@ import inspect
 import pkgutil
 import re
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import version as version_of
-from itertools import chain
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -44,24 +43,22 @@ nitpicky = True
 nitpick_ignore_regex = [(r"py:obj", r".*"), (r"py:class", r"(?!dubhe_flwr|dubhe_lab).*")]
 
 
-def _documented_data() -> dict[tuple[str, str], list[str]]:
-    """Return the docstrings that stand below constants and types, by module and name."""
-    found = {}
-    packages = (dubhe_flwr, dubhe_lab)
-    modules = (pkgutil.walk_packages(each.__path__, f"{each.__name__}.") for each in packages)
-    for module in chain.from_iterable(modules):
-        try:
-            analyzer = ModuleAnalyzer.for_module(module.name)
-            analyzer.analyze()
-        except PycodeError:  # an empty file
-            continue
-        found.update(
-            {(module.name, name): lines for (_, name), lines in analyzer.attr_docs.items()}
-        )
-    return found
+_MODULES = [
+    module.name
+    for package in (dubhe_flwr, dubhe_lab)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+]
 
 
-_DATA = _documented_data()
+@cache
+def _documented_data(module: str) -> dict[str, list[str]]:
+    """Return the docstrings that stand below a module's constants and types."""
+    try:
+        analyzer = ModuleAnalyzer.for_module(module)
+        analyzer.analyze()
+    except PycodeError:  # an empty file
+        return {}
+    return {name: lines for (_, name), lines in analyzer.attr_docs.items()}
 
 
 def _take_docstring(
@@ -71,9 +68,8 @@ def _take_docstring(
     if what != "data":
         return
     module, _, own = name.rpartition(".")
-    lines[:] = next(
-        (doc for (where, key), doc in _DATA.items() if key == own and where.startswith(module)), []
-    )
+    documented = (_documented_data(each) for each in _MODULES if each.startswith(module))
+    lines[:] = next((data[own] for data in documented if own in data), [])
 
 
 def _skip(
