@@ -110,8 +110,11 @@ def test_nodes_that_left_after_planning_are_replaced(api: Api) -> None:
     assert len(plan.participants) == 6
 
 
-@pytest.mark.parametrize("on_failure", ["raise", "random"])
-@pytest.mark.parametrize("fault", [OSError("cable"), None], ids=["raises", "is lost"])
+@pytest.mark.parametrize(
+    ("fault", "on_failure"),
+    [(OSError("cable"), "random"), (None, "raise")],
+    ids=["raises", "is lost"],
+)
 def test_a_failure_ahead_is_logged_in_its_round(
     api: Api, fault: OSError | None, on_failure: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -139,7 +142,7 @@ def test_a_failure_ahead_is_logged_in_its_round(
     assert rounds[struck[0]] < told[0] < rounds[3]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
 def test_no_round_is_lost_whatever_happens_when(api: Api, seed: int, tmp_path: Path) -> None:
     """Every round trains, though nodes come and go, requests fail and the server is killed."""
     rng = np.random.default_rng(seed)

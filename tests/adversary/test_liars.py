@@ -46,10 +46,10 @@ def spoiling(stage: str, reply: Any) -> Any:
     ("rule", "determination", "trained"),
     [
         (Paper((1, 2, 10)), Tries(10), 28),
-        (Paper((1, 2, 10)), Groups(3, 20), 11),
         (Prices(), Tries(1, 2), 15),
-        (Prices(), Tries(10, 2), 22),
-        (Prices(), Groups(3, 10), 9),
+        pytest.param(Paper((1, 2, 10)), Groups(3, 20), 11, marks=pytest.mark.slow),
+        pytest.param(Prices(), Tries(10, 2), 22, marks=pytest.mark.slow),
+        pytest.param(Prices(), Groups(3, 10), 9, marks=pytest.mark.slow),
     ],
     ids=lambda value: str(getattr(value, "name", value)),
 )
@@ -64,7 +64,10 @@ def test_a_client_that_always_says_yes(
 
 @pytest.mark.parametrize(
     ("rule", "pool", "honest", "spoilt"),
-    [(Paper((1, 2, 10)), 1, 0.38, 0.52), (Prices(), 2, 0.22, 0.276)],
+    [
+        (Paper((1, 2, 10)), 1, 0.38, 0.52),
+        pytest.param(Prices(), 2, 0.22, 0.276, marks=pytest.mark.slow),
+    ],
     ids=["paper", "prices"],
 )
 def test_one_that_spoils_its_label_distribution_as_well(

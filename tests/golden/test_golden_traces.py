@@ -27,15 +27,16 @@ def _first_difference(golden: list[Round], played: list[Round]) -> str:
     return ""
 
 
+@pytest.mark.parametrize(
+    "seed", [SEEDS[0], *(pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS[1:])]
+)
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_golden_trace(name: str) -> None:
+def test_golden_trace(name: str, seed: int) -> None:
     """Each round of a scenario goes as it did when the traces were written."""
-    for seed in SEEDS:
-        difference = _first_difference(
-            _golden()[f"{name}, seed {seed}"], Told(SCENARIOS[name], seed).run()
-        )
-        if difference:
-            pytest.fail(f"{name}, seed {seed}, {difference}", pytrace=False)
+    trace = f"{name}, seed {seed}"
+    difference = _first_difference(_golden()[trace], Told(SCENARIOS[name], seed).run())
+    if difference:
+        pytest.fail(f"{trace}, {difference}", pytrace=False)
 
 
 def test_every_trace_is_of_a_scenario() -> None:

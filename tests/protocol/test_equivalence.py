@@ -183,11 +183,32 @@ def test_encryption_changes_nothing_in_larger_federations(case: Case) -> None:
     check(case)
 
 
-@pytest.mark.parametrize("rounds_per_draw", [1, 3])
-@pytest.mark.parametrize("thresholds", [{1: 0.6, 2: 0.3}, "search"])
-@pytest.mark.parametrize("group_size", [None, 3])
-def test_in_all_combinations(rounds_per_draw: int, thresholds: Any, group_size: int | None) -> None:
-    """Forty clients with a choice of many groups: the same sets, however they are found."""
-    case = Case((1, 2, 5), thresholds, 40, 13, 6, seed=9, style=1, group_size=group_size)
-    check(replace(case, registration_interval=3, rounds_per_draw=rounds_per_draw))
-    check(replace(case, equal_weights=False, rounds_per_draw=rounds_per_draw))
+@pytest.mark.parametrize("equal_weights", [True, False])
+@pytest.mark.parametrize(
+    ("thresholds", "group_size", "interval", "rounds_per_draw"),
+    [({1: 0.6, 2: 0.3}, None, 3, 3), ("search", 3, 3, 1), ({1: 0.6, 2: 0.3}, 3, 2, 3)],
+)
+def test_with_a_choice_of_many_groups(
+    thresholds: Any,
+    group_size: int | None,
+    interval: int,
+    rounds_per_draw: int,
+    *,
+    equal_weights: bool,
+) -> None:
+    """Forty clients: the same sets, however they are found."""
+    check(
+        Case(
+            (1, 2, 5),
+            thresholds,
+            40,
+            13,
+            6,
+            9,
+            interval,
+            rounds_per_draw,
+            1,
+            group_size,
+            equal_weights,
+        )
+    )

@@ -311,7 +311,7 @@ def same(first: Any, second: Any) -> bool:
 class TestFederation(Federation.TestCase):  # type: ignore[valid-type,misc]
     """60 runs of up to 50 steps."""
 
-    settings = settings(max_examples=60, stateful_step_count=50)
+    settings = settings(max_examples=30, stateful_step_count=50)
 
 
 @pytest.mark.slow

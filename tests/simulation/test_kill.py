@@ -10,20 +10,23 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-STAGES = ["join", "keygen", "register", "settle", "participate", "determine", "train"]
-POINTS = [*STAGES, "checkpoint", "evaluate"]
+FEW = ["participate", "train", "checkpoint", "evaluate"]
+ALL = ["join", "keygen", "register", "settle", "determine", *FEW]
+SLOW = [pytest.param(api, ALL, marks=pytest.mark.slow) for api in ("train", "fit")]
 
 
-@pytest.mark.parametrize("api", ["train", pytest.param("fit", marks=pytest.mark.slow)])
-def test_a_killed_server_app_resumes_every_time(api: str, tmp_path: Path) -> None:
-    """It is killed after each stage of round 2, before its checkpoint is in place, and right after.
+@pytest.mark.parametrize(("api", "points"), [("train", FEW), *SLOW])
+def test_a_killed_server_app_resumes_every_time(
+    api: str, points: list[str], tmp_path: Path
+) -> None:
+    """It is killed after a stage of round 2, before its checkpoint is in place, and right after.
 
     Every round begins an epoch here, so even after a kill the selected sets and the model equal
     a run without one, bit for bit.
     """
     script = Path(__file__).with_name("killed_server_app.py")
     finished = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, str(script), api, str(tmp_path), *POINTS],
+        [sys.executable, str(script), api, str(tmp_path), *points],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])},
         stdout=subprocess.PIPE,
         timeout=600,
@@ -33,7 +36,7 @@ def test_a_killed_server_app_resumes_every_time(api: str, tmp_path: Path) -> Non
     whole = outcomes.pop("")
     assert whole["ended"] == 0
     assert whole["rounds"] == [1, 2, 3]
-    assert list(outcomes) == POINTS
+    assert list(outcomes) == points
     for point, outcome in outcomes.items():
         assert (outcome["ended"], outcome["ended_again"]) == (-signal.SIGKILL, 0), point
         left = [3] if point == "evaluate" else [2, 3]

@@ -16,7 +16,7 @@ OPTIONS = {
     "protocol": ["--sizes", "20", "--num-real", "3", "--no-training"],
     "present": ["--sizes", "10,30", "--max-registered", "10"],
     "scale": ["--sizes", "40,80", "--num-real", "8"],
-    "simulation": ["--num-rounds", "2"],
+    "simulation": ["--num-clients", "12", "--num-rounds", "2"],
     "engine": ["--num-nodes", "8", "--no-ray"],
 }
 

@@ -42,6 +42,7 @@ def test_the_bounds_are_those_of_a_million() -> None:
     assert figures["sum_seconds_n1000000"] == pytest.approx(4.6)
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_starts_small() -> None:
     """Memory is measured in a fresh process, so this process's memory does not count."""
     ballast = bytearray(2**27)

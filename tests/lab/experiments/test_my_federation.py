@@ -73,12 +73,12 @@ def distances(
     return found.methods["dubhe"].distance, run
 
 
-LARGE = [pytest.param(seed, 300, 20, 200, marks=pytest.mark.slow) for seed in range(100, 140)]
+MORE = [(2, 30, 6, 100), *((seed, 300, 20, 200) for seed in range(100, 140))]
 
 
 @pytest.mark.parametrize(
     ("seed", "most_clients", "most_classes", "num_rounds"),
-    [(1, 30, 6, 100), (2, 30, 6, 100), *LARGE],
+    [(1, 30, 6, 100), *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)],
 )
 def test_it_foretells_the_encrypted_run(
     seed: int,

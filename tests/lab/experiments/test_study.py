@@ -148,7 +148,9 @@ def test_the_file_names_settings_and_findings_but_no_client(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("options", "largest_emd"), [({"tries": 1}, 0.45), ({}, 0.26)], ids=["one try", "twenty"]
+    ("options", "largest_emd"),
+    [pytest.param({"tries": 1}, 0.45, marks=pytest.mark.slow), ({}, 0.26)],
+    ids=["one try", "twenty"],
 )
 def test_selected_data_is_as_uniform_as_it_used_to_be(
     options: dict[str, Any], largest_emd: float

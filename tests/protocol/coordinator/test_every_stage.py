@@ -95,17 +95,25 @@ def cases(stages: tuple[str, ...]) -> list[Any]:
 
 @pytest.mark.parametrize(("stage", "spoil", "reason"), cases(OF_ALL))
 def test_some_nodes_are_lost(stage: str, spoil: Any, reason: str) -> None:
-    """Each is dropped for its reason and trains in no such round; the next epoch has all again."""
-    nodes = federation(registration_interval=2, **SEARCH)
+    """Each is dropped for its reason, and does not train."""
+    nodes = federation(**SEARCH)
     victims = nodes.ids[1:3]
-    with altered(nodes, stage, spoil, victims):
-        plan = nodes.play(1)
+    alter(nodes, stage, spoil, victims)
+    plan = nodes.play(1)
     report = report_of(plan, stage)
     assert (report.sent, report.accepted, report.dropped) == (12, 10, {reason: 2})
     assert all(r.dropped == {} for r in plan.stages if r.stage != stage)
     assert plan.num_registered == (12 if stage == "participate" else 10)
     assert not set(victims) & {*plan.participants, *asked(nodes, "determine")}
     assert (len(plan.participants), plan.notes, nodes.errors) == (4, (), [])
+
+
+@pytest.mark.parametrize("stage", OF_ALL)
+def test_lost_nodes_are_asked_again(stage: str) -> None:
+    """The epoch goes on without them, and the next one has all nodes again."""
+    nodes = federation(registration_interval=2, **SEARCH)
+    with altered(nodes, stage, lost, nodes.ids[1:3]):
+        nodes.play(1)
     assert all(report.dropped == {} for report in nodes.play(2).stages)
     assert nodes.play(3).num_registered == 12
 
