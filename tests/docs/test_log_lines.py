@@ -1,4 +1,4 @@
-"""The operations guide knows each line of Dubhe in a deployment, and why a reply is lost."""
+"""The page of log lines has each line of Dubhe in a deployment, and each reason to drop a reply."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from docs.pages import ROOT
 
-PAGE = " ".join((ROOT / "docs/howto/operations.md").read_text("utf-8").split())
+PAGE = " ".join((ROOT / "docs/reference/log_lines.md").read_text("utf-8").split())
 PLACES = (
     *(
         f"{folder}/**/*.py"
