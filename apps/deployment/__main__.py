@@ -23,7 +23,7 @@ def main(
     ] = None,
     home: Annotated[
         Path | None,
-        typer.Option(help="New folder for the logs; by default they are kept after a failure."),
+        typer.Option(help="New folder for the logs; by default kept only after a failure."),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds before giving up.")] = 3600.0,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Tests of what the deployment app creates and starts, without Flower."""
+"""Tests of the deployment app's credentials, processes and folders, without running Flower."""
 
 import os
 import runpy
@@ -64,7 +64,7 @@ def test_credentials_match_and_are_secret(tmp_path: Path) -> None:
 def test_supernodes_trust_only_the_reviewed_app(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The SuperLink finds the app's signature, which fits no other app or reviewer."""
+    """The SuperLink finds the app's signature, which is valid for no other app or reviewer."""
     from flwr.supercore.fab import Fab
     from flwr.superlink.servicer.control import control_handlers
     from flwr.supernode.start_client_internal import _verify_fab
@@ -86,7 +86,7 @@ def test_supernodes_trust_only_the_reviewed_app(
         other.close()
 
 
-def test_everything_that_was_started_ends(tmp_path: Path) -> None:
+def test_every_started_process_is_stopped(tmp_path: Path) -> None:
     """Child processes, stopped processes and processes that ignore signals end too."""
     processes = Processes(tmp_path)
     stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1); {LONG}"
@@ -114,7 +114,7 @@ def test_everything_that_was_started_ends(tmp_path: Path) -> None:
 def test_a_command_returns_its_output_or_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Output comes line by line, a command that hangs is killed, and bytecode may be cached."""
+    """Output arrives line by line, a hanging command is killed, and bytecode may be cached."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     processes, lines = Processes(tmp_path), list[str]()
     said = "import sys; print(1, flush=True); print(2 - sys.dont_write_bytecode, flush=True)"
@@ -135,8 +135,8 @@ def test_waiting_for_a_line_in_a_log(tmp_path: Path) -> None:
         wait_for(lambda: processes.has_said("failed", "SuperNode ID"), 60, "it is connected")
 
 
-def test_silent_work_shows_its_seconds() -> None:
-    """Silent work shows how long it takes, so that it does not look stuck."""
+def test_silent_work_reports_the_elapsed_time() -> None:
+    """The elapsed time is shown until the work ends, so that it does not look stuck."""
     said = list[str]()
     with counting(said.append, every=0.01):
         until(lambda: len(said) >= 2)
@@ -146,7 +146,7 @@ def test_silent_work_shows_its_seconds() -> None:
     assert len(said) == number
 
 
-def test_compose_file_fits_the_installed_flower() -> None:
+def test_the_compose_file_fits_the_installed_flower() -> None:
     """The installed Flower accepts every command's options, and every app folder exists."""
     superlink, supernode = (
         import_module(f"flwr.{name}.cli.flower_{name}") for name in ("superlink", "supernode")

@@ -58,10 +58,10 @@ def run(num_supernodes: int, **run_config: Any) -> None:
     run_in_process(*components(), num_supernodes, run_config={**ROUNDS, **run_config})
 
 
-def test_it_trains_the_wanted_number_of_clients(
+def test_it_trains_the_configured_number_of_clients(
     accuracies: list[float], plans: list[tuple[str, ...]]
 ) -> None:
-    """The number comes from the run config or the project file, and each round is evaluated."""
+    """The run config or the project file sets the number, and each round is evaluated."""
     run(12)
     run(12, **(CONFIG["config"] | ROUNDS | {"num-participants": 4}))
     wanted = CONFIG["config"]["num-participants"]
@@ -105,7 +105,7 @@ def test_it_resumes_from_its_checkpoint(
 
 
 def test_flower_accepts_the_project_file() -> None:
-    """`flwr build` finds both components, and no federation is shipped."""
+    """`flwr build` finds both components, and the file names no federation."""
     from flwr.common.config import validate_config
 
     project = tomllib.loads((APP / "pyproject.toml").read_text(encoding="utf-8"))
@@ -132,7 +132,7 @@ def test_flower_hub_accepts_the_app() -> None:
 
 @pytest.mark.runtime
 def test_ray_runs_the_same_apps(accuracies: list[float], plans: list[tuple[str, ...]]) -> None:
-    """Flower's Ray simulation, which passes no run config, runs the default rounds."""
+    """Flower's Ray simulation passes no run config, so it runs the default number of rounds."""
     from flwr.simulation import run_simulation
 
     one_core: Any = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}

@@ -20,7 +20,7 @@ OUTCOMES = {
 def test_it_runs_on_the_clients_that_dubhe_selects(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each round trains the clients that Dubhe selects, and gives a result."""
+    """Each round trains the clients that Dubhe selects, and the run has the expected result."""
     least, most = OUTCOMES[name]
     server, client = (getattr(small_apps, f"{name}_{side}") for side in ("server", "client"))
     with caplog.at_level("INFO", logger="flwr"):

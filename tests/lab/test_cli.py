@@ -51,7 +51,7 @@ def test_compare_writes_results_and_figures(tmp_path: Path) -> None:
 def test_without_figures_matplotlib_is_not_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without --out and figures, results.json goes to a folder named after the data set."""
+    """Without --out, results.json goes to a folder named after the data set."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     arguments = ["--methods", "random", "--rounds", "1", "--no-figures"]
@@ -68,7 +68,7 @@ STUDY = (
 
 
 @pytest.mark.parametrize("mode", ["--plain", "--encrypted"])
-def test_study_writes_what_is_asked_for(mode: str, tmp_path: Path) -> None:
+def test_study_writes_the_requested_files(mode: str, tmp_path: Path) -> None:
     """All options reach the study, which shows a table and a summary."""
     files = ["--json", str(tmp_path / "new/a.json"), "--figure", str(tmp_path / "new/a.png")]
     options = STUDY.split()
@@ -86,7 +86,7 @@ def test_study_writes_what_is_asked_for(mode: str, tmp_path: Path) -> None:
     assert (tmp_path / "new/a.png").stat().st_size > 10_000
 
 
-def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_study_writes_no_file_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without --json and --figure, a study needs no matplotlib and writes nothing."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -106,10 +106,10 @@ def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.Monkey
         ("study --thresholds 0.7;0.1", "thresholds='0.7;0.1' must be numbers separated by commas"),
         ("study --thresholds serch", "as in 0.7,0.1, or search."),
         ("study --json /dev/null/a.json", "/dev/null is a file; give the name of a folder."),
-        ("study --thresholds 0.7,0.1", "thresholds is not for rule=prices; leave one out."),
-        ("study --rule paper --coverage 1", "coverage is not for rule=paper; leave one out."),
+        ("study --thresholds 0.7,0.1", "thresholds does not apply to rule=prices; leave one of"),
+        ("study --rule paper --coverage 1", "coverage does not apply to rule=paper; leave one of"),
         ("compare --target 0.5,0.5", "target has 2 shares for 10 classes; give one for each."),
-        ("study --reference-set 1,52", "reference_set is not for rule=prices; leave one out."),
+        ("study --reference-set 1,52", "reference_set does not apply to rule=prices; leave one of"),
         ("study --rule paper --num-classes 8", "not 8; make 8 its largest size."),
         ("study --num-classes 4 --target 0.5,0.5", "target has 2 shares for 4 classes"),
         ("study --num-classes 1", "num_classes=1 must be at least 2."),
@@ -117,7 +117,7 @@ def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.Monkey
         ("study --figure a.jpg", "figure='a.jpg' has to end in .png."),
     ],
 )
-def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None:
+def test_invalid_options_are_refused_in_one_sentence(arguments: str, sentence: str) -> None:
     """Invalid options exit with code 2 and a remedy on stderr, without a traceback."""
     ended = call(*arguments.split())
     assert ended.code == 2
@@ -138,7 +138,7 @@ def test_a_missing_package_names_its_extra() -> None:
     assert ended.stderr == ("torch is missing; run `pip install './apps/lab[torch]'` in a clone.\n")
 
 
-def test_figures_are_missed_before_the_training(
+def test_missing_matplotlib_is_reported_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A missing matplotlib is reported at once, not after minutes of training."""
@@ -149,7 +149,7 @@ def test_figures_are_missed_before_the_training(
     assert not (tmp_path / "out").exists()
 
 
-def test_alone_it_shows_where_to_begin() -> None:
+def test_without_a_command_it_shows_where_to_begin() -> None:
     """`dubhe` alone succeeds and names the commands."""
     ended = call()
     assert ended.code == 0
@@ -171,7 +171,7 @@ def commands(name: str, command: Any = None) -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("words", "command"), [each for name in APPLICATIONS for each in commands(name)]
 )
-def test_help_has_an_example_and_says_what_options_are(
+def test_help_has_an_example_and_explains_every_option(
     words: str, command: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each command's help has an example command line, and help for each option."""
@@ -192,7 +192,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path: Pa
         writable_file(tmp_path)
 
 
-def test_what_others_may_write_is_refused_too(
+def test_a_file_that_cannot_be_written_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Checking an output file leaves no new file behind."""
@@ -218,7 +218,7 @@ def heard() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("moment", range(1, 31))
-def test_a_comparison_that_is_stopped_goes_on(
+def test_a_stopped_comparison_continues(
     moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C in any round loses no finished method, and the next call trains the rest."""
@@ -255,7 +255,7 @@ def test_a_comparison_that_is_stopped_goes_on(
 
 
 @pytest.mark.parametrize("last", ["random", "dubhe"])
-def test_a_study_that_is_stopped_keeps_what_is_finished(
+def test_a_stopped_study_keeps_finished_methods(
     last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each finished method is saved at once, and Ctrl-C names the finished ones."""
@@ -268,9 +268,9 @@ def test_a_study_that_is_stopped_keeps_what_is_finished(
     path = tmp_path / "found.json"
     ended = call("study", "--num-clients", "40", "--num-rounds", "2", "--json", str(path))
     assert ended.code == 130
-    there = json.loads(path.read_text())["methods"] if path.exists() else {}
-    assert list(there) == ([] if last == "random" else ["random"])
-    finished = ", ".join(there) or "no method yet"
+    kept = json.loads(path.read_text())["methods"] if path.exists() else {}
+    assert list(kept) == ([] if last == "random" else ["random"])
+    finished = ", ".join(kept) or "no method yet"
     assert f"Stopped. {path} holds the finished methods: {finished}." in ended.out
 
 

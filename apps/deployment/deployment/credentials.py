@@ -21,14 +21,14 @@ _LIFETIME = dt.timedelta(days=1)
 
 @dataclass(frozen=True)
 class Credentials:
-    """Paths of the files by which SuperLink and SuperNodes authenticate each other.
+    """Paths of the files with which SuperLink and SuperNodes authenticate each other.
 
-    The authority's own key is never written, so nobody can issue another certificate with it.
+    The authority's own key is never written to disk, so nobody can issue another certificate.
 
     Parameters
     ----------
     authority : Path
-        The authority's certificate, which everyone needs to connect.
+        The authority's certificate, which SuperLink and SuperNodes need to connect.
     certificate, key : Path
         The SuperLink's certificate for the loopback interface, and its private key.
     node_keys : tuple of Path
@@ -84,7 +84,7 @@ def _certificate(
     issuer: x509.Certificate | None = None,
     issuer_key: ec.EllipticCurvePrivateKey | None = None,
 ) -> x509.Certificate:
-    """Return an authority's certificate, or with an `issuer` a loopback server's."""
+    """Return a self-signed authority's certificate or, with an `issuer`, a loopback server's."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
     is_authority = issuer is None

@@ -12,7 +12,7 @@ from deployment.processes import Processes, accepts, free_ports, wait_for
 from deployment.shelf import Shelf
 
 CONNECTION: Final = "loopback"
-START_TIMEOUT: Final = 900.0  # only a backstop: start-up waits for conditions, not for times
+START_TIMEOUT: Final = 900.0  # a backstop only, since start-up waits for conditions
 # Flower gives up on a process that has not started within half a minute. That is too short when
 # several start at once on a busy host.
 _PATIENT: Final = """
@@ -20,7 +20,7 @@ import runpy, shutil, sys
 try:
     from flwr.supercore.corestate import in_memory_corestate, sql_corestate
     in_memory_corestate.HEARTBEAT_DEFAULT_INTERVAL = sql_corestate.HEARTBEAT_DEFAULT_INTERVAL = 300
-except ImportError:  # a version of Flower that keeps it elsewhere has half a minute
+except ImportError:  # other versions of Flower keep it elsewhere, and wait half a minute
     pass
 del sys.argv[0]
 runpy.run_path(shutil.which(sys.argv[0]), run_name="__main__")
@@ -38,7 +38,7 @@ for index, key in enumerate(sys.argv[2:]):
 class Federation:
     """A SuperLink and SuperNodes on loopback, with TLS, node authentication and reviewed apps.
 
-    Use it as a context manager, which stops everything it started, whatever happens.
+    Use it as a context manager, which stops everything it started even after an error.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Federation:
         try:
             self._start_superlink()
             self._register()
-            # One by one: together they start so slowly that Flower gives up on them.
+            # One by one: started together, they are so slow that Flower gives up on them.
             for index, key in enumerate(self.credentials.node_keys):
                 self._start_supernode(index, key)
         except BaseException:

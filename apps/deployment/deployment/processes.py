@@ -31,7 +31,7 @@ def accepts(port: int) -> bool:
 
 @contextmanager
 def counting(say: Callable[[str], None], every: float = 30.0) -> Iterator[None]:
-    """Report the elapsed time regularly, since the work can be silent for minutes."""
+    """Report the elapsed time regularly, since minutes can pass without a log line."""
     began, done = time.monotonic(), threading.Event()
 
     def count() -> None:
@@ -149,7 +149,7 @@ class Processes:
                     lines.append(line)
                     if show is not None:
                         show(line)
-            except BaseException:  # such as Ctrl-C: do not wait for the command
+            except BaseException:  # such as Ctrl-C; do not wait for the command
                 process.kill()
                 raise
             finally:

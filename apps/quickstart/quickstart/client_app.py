@@ -46,7 +46,7 @@ def client_fn(context: Context) -> Client:
 
 
 def simulated(context: Context) -> bool:
-    """Return whether this node's own config says that it is simulated; the server has no say."""
+    """Return whether this node's own config, not the server, says that it is simulated."""
     return bool(context.node_config.get("simulated", False))
 
 

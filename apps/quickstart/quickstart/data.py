@@ -45,13 +45,13 @@ def train_data(context: Context) -> tuple[Images, Labels]:
 
 
 def test_data() -> tuple[Images, Labels]:
-    """Return the server's test images and labels, with equally many of each class."""
+    """Return the server's test images and labels, with the same number of each class."""
     indices = np.concatenate([own[:TEST_IMAGES_PER_CLASS] for own in images_by_class()])
     images, labels = digits()
     return images[indices], labels[indices]
 
 
 def label_counts(context: Context) -> NDArray[np.int64]:
-    """Return how many samples of each class this client holds; Dubhe keeps this secret."""
+    """Return how many samples of each class this client holds; the server never sees this."""
     _, labels = train_data(context)
     return count_labels(labels, NUM_CLASSES)

@@ -28,7 +28,7 @@ def server_fn(context: Context) -> ServerAppComponents:
         stage_timeout=timeout,
         checkpoint_dir=str(config.get("checkpoint-dir", "")),
     )
-    # The whole run's rounds, minus the rounds before the checkpoint.
+    # A resumed run trains only the rounds that the checkpoint has not finished.
     num_rounds = strategy.rounds_left(int(config.get("num-server-rounds", 10)))
     return ServerAppComponents(
         strategy=strategy, config=ServerConfig(num_rounds=num_rounds, round_timeout=timeout)

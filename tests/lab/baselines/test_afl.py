@@ -29,8 +29,8 @@ def test_a_worked_example() -> None:
     assert all(abs(second[row] - first[7] / 7) < 6 * np.sqrt(first[7] / 7) for row in range(7))
 
 
-def test_enough_are_left_to_draw_from() -> None:
-    """With K = 10 of 12 clients, nine are drawn by value; only the three lowest are left out."""
+def test_enough_clients_are_left_to_draw_from() -> None:
+    """With K = 10 of 12 clients, nine are drawn by value, and only three are left out."""
     rng = np.random.default_rng(0)
     for _ in range(20):
         drawn = draw_by_value(np.arange(12)[::-1], 10, rng).tolist()
@@ -38,7 +38,7 @@ def test_enough_are_left_to_draw_from() -> None:
         assert drawn[9] in {9, 10, 11}
 
 
-def test_large_values_are_probabilities() -> None:
+def test_large_values_do_not_overflow() -> None:
     """Probabilities stay finite where exp(.01 v) overflows."""
     drawn = draw_by_value([1e6, 1e6 + 2000] + [0] * 6, 2, np.random.default_rng(0))
     assert drawn[0] == 1
@@ -60,7 +60,7 @@ def test_the_value_is_the_root_of_the_samples_times_the_loss(
     assert seen == [[2.0, 0.0, 1.0]]
 
 
-def test_clients_without_a_value_are_asked() -> None:
+def test_clients_without_a_value_evaluate_the_model() -> None:
     """All clients evaluate in the first round, and newcomers when they appear."""
     selector, rng = ActiveSelector(1, num_samples=16, seed=7), np.random.default_rng(0)
     assert selector.candidates("012", Past(), rng).tolist() == [0, 1, 2]

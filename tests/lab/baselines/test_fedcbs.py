@@ -40,7 +40,7 @@ def test_a_worked_example_of_the_next_clients() -> None:
     np.testing.assert_allclose(third, np.array([1, 729]) / 730)
 
 
-def test_large_powers_are_probabilities() -> None:
+def test_large_powers_do_not_overflow() -> None:
     """Probabilities stay finite where QCID^beta overflows, and where a set is balanced."""
     probabilities = next_probabilities([[9, 1], [1, 9]], [90_000, 90_010], place=500)
     np.testing.assert_allclose(probabilities, [1.0, 0.0], atol=1e-9)
@@ -74,7 +74,7 @@ def test_the_power_grows_with_the_place() -> None:
     assert abs(third[3] - third.total() * share) < 6 * np.sqrt(third.total() * share * (1 - share))
 
 
-def test_who_was_chosen_seldom_comes_first() -> None:
+def test_exploration_favours_rarely_chosen_clients() -> None:
     """In round 101 exploration favours a client never chosen (T = 1) over its equals (T = 101)."""
     selector = FedCbsSelector(1, [[6, 2]] * 2, seed=7)
     rng, past = np.random.default_rng(0), Past(100, {"0": 100})
@@ -83,7 +83,7 @@ def test_who_was_chosen_seldom_comes_first() -> None:
     assert np.mean(drawn) == pytest.approx(34.3108 / 44.9288, abs=6 * np.sqrt(0.18 / 2000))
 
 
-def test_rows_are_looked_up() -> None:
+def test_rows_belong_to_aliases() -> None:
     """Whichever nodes are connected, each alias finds its own labels and past."""
     selector = FedCbsSelector(2, np.eye(4)[[0, 0, 0, 1, 0, 2, 3]], seed=7)
     for seed in range(10):

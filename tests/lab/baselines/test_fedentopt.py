@@ -8,7 +8,7 @@ from dubhe_lab.baselines import FedEntOptSelector
 from dubhe_lab.baselines.roll_call import Past
 
 
-def test_who_was_chosen_rests() -> None:
+def test_chosen_clients_rest() -> None:
     """With twelve clients and K = 3, a chosen client sits out the next two rounds."""
     counts = skewed_counts(12)
     nodes = Federation(FedEntOptSelector(3, counts, seed=7), node_policies(counts))
@@ -22,12 +22,12 @@ def test_who_was_chosen_rests() -> None:
     assert min(apart) == 2
 
 
-@pytest.mark.parametrize(("there", "free"), [(range(6), {2, 3, 4}), (range(4), {1, 2, 3})])
-def test_half_of_those_who_are_there_rest(there: range, free: set[int]) -> None:
+@pytest.mark.parametrize(("connected", "free"), [(range(6), {2, 3, 4}), (range(4), {1, 2, 3})])
+def test_half_of_the_connected_clients_rest(connected: range, free: set[int]) -> None:
     """The oldest clients leave the buffer first; disconnected ones keep their place in it."""
     selector = FedEntOptSelector(1, np.eye(6), seed=7)
     past = Past(4, {"3": 1, "1": 1, "0": 1, "5": 1})
     rng = np.random.default_rng(0)
-    aliases = [str(row) for row in there]
+    aliases = [str(row) for row in connected]
     first = {int(selector.choose(aliases, past, rng)[0]) for _ in range(100)}
     assert first == free

@@ -32,14 +32,14 @@ def test_a_worked_example_of_the_index() -> None:
 
 
 @pytest.mark.parametrize("number", [2, 3, 4])
-def test_groups_of_like_labels_are_found(number: int) -> None:
+def test_groups_with_similar_labels_are_found(number: int) -> None:
     """Each group of clients becomes one cluster, whatever the clients' sizes."""
     counts, group_of = groups([12, 7, 9, 15][:number])
     counts *= generator(0, "sizes").integers(1, 9, (len(counts), 1))
     assert as_partition(label_clusters(counts)) == as_partition(np.array(group_of))
 
 
-def test_few_or_equal_clients_are_one_cluster() -> None:
+def test_few_or_identical_clients_are_one_cluster() -> None:
     """Identical clients, or too few clients, form a single cluster."""
     assert label_clusters([[3, 1]]).tolist() == [0]
     assert label_clusters([[3, 1], [1, 3], [0, 4]]).tolist() == [0, 0, 0]
@@ -54,12 +54,12 @@ def test_a_worked_example_of_turns() -> None:
     assert take_turns(clusters, times, 6, first=3).tolist() == [1, 3, 5, 2, 4, 0]
 
 
-def test_empty_clusters_are_passed_over() -> None:
+def test_empty_clusters_are_skipped() -> None:
     """If no client of cluster 2 is connected, its turn goes to the next cluster, 4."""
     assert take_turns([0, 0, 4], [0, 1, 0], 2, first=2).tolist() == [2, 0]
 
 
-def test_turns_go_on_in_the_next_round() -> None:
+def test_turns_continue_in_the_next_round() -> None:
     """With three groups of four and K = 5, after twelve rounds every client trained five times."""
     counts, group_of = groups([4, 4, 4])
     nodes = Federation(FlipsSelector(5, counts, seed=7), node_policies(counts))

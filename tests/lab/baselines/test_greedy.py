@@ -27,7 +27,7 @@ def divergence(members: list[list[float]]) -> float:
     num_classes=st.integers(1, 6),
     data=st.data(),
 )
-def test_each_choice_is_the_best_of_those_left(
+def test_each_choice_is_the_best_remaining_client(
     by_counts: bool, seed: int, num_clients: int, num_classes: int, data: st.DataObject
 ) -> None:
     """After a random first client, no other free client would bring the sum closer to uniform."""
@@ -54,7 +54,7 @@ def test_a_worked_example_of_the_formula() -> None:
     np.testing.assert_allclose(-_divergence(np.add([8, 0], others)), by_hand, atol=1e-6)
 
 
-def test_of_equal_ones_the_first() -> None:
+def test_ties_go_to_the_lower_index() -> None:
     """Ties go to the lower index."""
     chosen = greedy_selection([[1, 0], [1, 0], [0, 1], [0, 1]], 3, np.random.default_rng(0))
     assert chosen.tolist() == [3, 0, 1]

@@ -70,7 +70,7 @@ def test_a_run_repeats_by_alias_whatever_the_node_ids(selector: Any) -> None:
     ("selector", "asked"),
     list(zip(SELECTORS, [[6, 6, 6, 6], [12, 0, 0, 0], [0, 0, 0, 0]], strict=True)),
 )
-def test_who_evaluates_the_model(selector: Any, asked: list[int]) -> None:
+def test_the_method_decides_how_many_clients_evaluate(selector: Any, asked: list[int]) -> None:
     """Power-of-Choice asks 2 K clients each round, AFL all in the first round, Oort none."""
     nodes = Nodes(selector())
     for server_round in range(1, 5):
@@ -80,7 +80,7 @@ def test_who_evaluates_the_model(selector: Any, asked: list[int]) -> None:
         assert ("hello" in sent) == (server_round == 1)
 
 
-def test_who_does_not_answer_is_dropped_and_counted() -> None:
+def test_clients_that_do_not_answer_are_dropped_and_counted() -> None:
     """Only clients that answered are chosen; if fewer than K did, random ones fill the round."""
     silent = tuple(map(str, range(6, 12)))
     nodes = Nodes(PowerOfChoiceSelector(3, seed=7), silent=silent)
@@ -95,7 +95,7 @@ def test_who_does_not_answer_is_dropped_and_counted() -> None:
 
 
 @pytest.mark.parametrize("selector", SELECTORS)
-def test_a_saved_state_goes_on_alike(selector: Any) -> None:
+def test_a_saved_state_continues_the_run(selector: Any) -> None:
     """The saved state contains the losses that clients reported."""
     nodes = Nodes(selector())
     for server_round in (1, 2, 3):

@@ -44,7 +44,7 @@ def test_a_worked_example_of_exploitation() -> None:
 
 
 def chosen(known: dict[str, Report], num_rounds: int, num_clients: int = 40) -> list[int]:
-    """Return the ten clients chosen from forty."""
+    """Return the ten clients chosen by a selector with these reports."""
     aliases = [str(row) for row in range(num_clients)]
     past = Past(num_rounds, reports=known)
     found = OortSelector(10, seed=7).choose(aliases, past, np.random.default_rng(1))
@@ -70,7 +70,7 @@ def test_without_new_clients_the_explored_fill_the_round() -> None:
 
 
 def test_the_root_mean_square_counts() -> None:
-    """The root mean square decides: 1, 2, 1 score .0005, 1, .0005, plus sqrt(.1 ln 2)."""
+    """Utility is the root mean square: 1, 2, 1 score .0005, 1, .0005, plus sqrt(.1 ln 2)."""
     known = {"0": Report(1, 1.0, 1.0), "1": Report(1, 1.0, 2.0), "2": Report(1, 9.0, 1.0)}
     selector = OortSelector(1, seed=7)
     rng, draws = np.random.default_rng(0), 2000

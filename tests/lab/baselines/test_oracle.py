@@ -1,4 +1,4 @@
-"""Tests of what label oracles share: the label table, the past in the state, resuming."""
+"""Tests of what label oracles share: the label table, recorded choices, and resuming."""
 
 import json
 from collections import Counter
@@ -44,7 +44,7 @@ def test_a_resumed_run_goes_on_as_if_nothing_had_happened(oracle: Any) -> None:
 
 
 @pytest.mark.parametrize("oracle", ORACLES)
-def test_the_memory_decides(oracle: Any) -> None:
+def test_past_choices_change_later_ones(oracle: Any) -> None:
     """A run that forgets its first rounds selects differently afterwards."""
     nodes, forgetful = (federation(oracle(4, COUNTS, seed=7)) for _ in range(2))
     play(nodes, range(1, 6))
@@ -66,8 +66,8 @@ def test_the_selector_itself_remembers_nothing(oracle: Any) -> None:
 
 
 @pytest.mark.parametrize("oracle", ORACLES)
-def test_the_past_is_what_was_planned(oracle: Any) -> None:
-    """Rounds and choices are counted by alias, even when all clients are chosen."""
+def test_the_past_counts_planned_rounds(oracle: Any) -> None:
+    """Rounds and choices are counted by alias, even when every client is chosen."""
     nodes = federation(oracle(4, COUNTS, seed=7))
     plans = [*play(nodes, range(1, 6)), nodes.play(6, nodes.ids[:3])]
     assert plans[-1].aliases == ("0", "1", "2")
@@ -76,13 +76,13 @@ def test_the_past_is_what_was_planned(oracle: Any) -> None:
 
 
 @pytest.mark.parametrize("oracle", [*ORACLES, GreedySelector])
-def test_fewer_clients_than_wanted(oracle: Any) -> None:
+def test_with_fewer_than_k_clients_all_train(oracle: Any) -> None:
     """With fewer than K clients all of them train, in alias order."""
     assert federation(oracle(30, COUNTS, seed=7)).play(1).aliases == tuple(map(str, range(20)))
 
 
 @pytest.mark.parametrize("oracle", [*ORACLES, GreedySelector])
-def test_unfit_labels_and_aliases_are_refused(oracle: Any) -> None:
+def test_bad_labels_and_unknown_aliases_are_refused(oracle: Any) -> None:
     """A bad label table fails at construction, a client without a row when it appears."""
     with pytest.raises(SettingsError, match="must have one row per client of finite"):
         oracle(2, [[1, 0], [0, 0]])
@@ -114,7 +114,7 @@ def test_rounds_and_choices_are_counted() -> None:
 @pytest.mark.parametrize(
     "labels", [[0.5, 0.5], 1.0, [[[1.0]]], [[0.5, -0.5]], [[np.nan, 1.0]], [[np.inf, 1.0]], [[]]]
 )
-def test_what_is_not_a_table_is_refused(labels: Any) -> None:
+def test_a_bad_label_table_is_refused(labels: Any) -> None:
     """A label table needs one row per client of finite non-negative numbers, none all zero."""
     with pytest.raises(SettingsError, match="must have one row per client of finite"):
         label_table(labels)

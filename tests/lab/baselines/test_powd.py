@@ -43,7 +43,7 @@ def test_ties_are_broken_at_random() -> None:
 
 
 def test_candidates_are_drawn_uniformly() -> None:
-    """min(2 K, N) of six clients are candidates, each equally often within 6 sigma."""
+    """There are min(2 K, N) candidates, and each client is one equally often, within 6 sigma."""
     rng, times = np.random.default_rng(0), Counter[int]()
     for _ in range(3000):
         drawn = PowerOfChoiceSelector(2, seed=7).candidates(ALIASES, Past(), rng).tolist()

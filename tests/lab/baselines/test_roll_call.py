@@ -44,7 +44,7 @@ def test_a_run_repeats_by_alias_whatever_the_node_ids(selector: Any) -> None:
 
 
 @pytest.mark.parametrize("selector", SELECTORS)
-def test_exactly_k_of_those_who_are_there(selector: Any) -> None:
+def test_k_connected_clients_are_chosen(selector: Any) -> None:
     """Disconnected nodes are not chosen, and participants are in alias order."""
     nodes = federation(selector())
     for server_round in range(1, 8):
@@ -84,7 +84,7 @@ def test_each_node_is_asked_once() -> None:
     assert [e.node_id for e in nodes.exchanges] == sorted(nodes.ids[5:])
 
 
-def test_the_unwilling_are_left_alone() -> None:
+def test_unwilling_nodes_are_left_alone() -> None:
     """A node that declines to take part is neither chosen nor asked again."""
     nodes = federation(RandomSelector(8, seed=7))
     nodes.policies[nodes.ids[2]] = replace(
@@ -107,7 +107,7 @@ def test_the_unwilling_are_left_alone() -> None:
     ],
 )
 def test_unfit_replies_are_dropped_and_asked_for_again(spoil: Any, reason: str) -> None:
-    """The choice is among valid replies; a node that failed is asked again next round."""
+    """Only nodes with valid replies can be chosen; the others are asked again next round."""
     nodes = federation(RandomSelector(8, seed=7))
     victim = nodes.ids[4]
     nodes.alter_reply = lambda _s, node_id, reply: spoil(reply) if node_id == victim else reply
@@ -118,7 +118,7 @@ def test_unfit_replies_are_dropped_and_asked_for_again(spoil: Any, reason: str) 
     assert nodes.play(2).participants == tuple(nodes.ids)
 
 
-def test_nobody_is_there() -> None:
+def test_without_willing_nodes_the_round_fails() -> None:
     """Without a single willing node the round ends with a `QuorumError`."""
     nodes = federation(RandomSelector(3, seed=7))
     match = "Round 1: no willing node is connected; wait for more nodes"
@@ -131,8 +131,8 @@ def test_nobody_is_there() -> None:
     assert len(nodes.play(2).participants) == 3
 
 
-def test_a_batch_that_never_came_back_is_forgotten() -> None:
-    """Replies that nobody asked for are the adapter's error, as after a planned round."""
+def test_replies_without_a_batch_are_refused() -> None:
+    """Without an open batch, replies are the adapter's error; a new round replaces the batch."""
     nodes = federation(RandomSelector(3, seed=7))
     with pytest.raises(SettingsError, match="call begin_round first"):
         nodes.step({})
@@ -146,13 +146,13 @@ def test_a_batch_that_never_came_back_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("num_participants", [2.5, "20", None, 0, -1])
-def test_what_is_no_number_of_participants_is_refused(num_participants: Any) -> None:
+def test_an_invalid_number_of_participants_is_refused(num_participants: Any) -> None:
     """An invalid num_participants is refused when the selector is made."""
     with pytest.raises(SettingsError, match="must be a whole number of at least 1"):
         RandomSelector(num_participants)
 
 
-def test_the_seed_is_the_operators_or_the_systems() -> None:
+def test_the_seed_is_given_or_drawn() -> None:
     """A given seed is kept; without one, each selector draws its own."""
     assert RandomSelector(3, seed=0).initial_state().seed == 0
     assert RandomSelector(3).num_participants == 3

@@ -10,8 +10,8 @@ from dubhe_lab.bench.engine import EngineSettings
 
 
 @pytest.mark.parametrize(("slow", "kept"), [(1.0, True), (1.2, False)])
-def test_bounds_are_those_of_real_keys(slow: float, kept: bool) -> None:
-    """Figures are ratios of medians, checked against bounds for real key sizes."""
+def test_bounds_apply_to_keys_of_real_size(slow: float, kept: bool) -> None:
+    """Figures are ratios of medians, checked against the bounds for keys of real size."""
     seconds = {
         "encrypt, element by element": 0.457, "encrypt": 0.0023 * slow, "floor": 0.00219,
         "decrypt, element by element": 0.127, "decrypt": 0.0023, "sum": 0.0046,
@@ -27,7 +27,7 @@ def test_bounds_are_those_of_real_keys(slow: float, kept: bool) -> None:
     assert len(content["wanted"]) == 5
 
 
-def test_the_ratio_is_that_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ratio_compares_messages_per_second(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine's ratio compares messages per second, and must be at least 50 at 1000 nodes."""
     found = {
         "inprocess": {"message_seconds": 0.05, "round_seconds": 0.001},
@@ -41,7 +41,7 @@ def test_the_ratio_is_that_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     assert content["wanted"]["messages_ratio_vs_ray"] == {"bound": "at least 50", "kept": True}
 
 
-def test_a_message_that_is_lost_ends_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_message_ends_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lost message ends the benchmark, since it would look fast."""
     monkeypatch.setattr(engine, "_echo_app", ClientApp)
     ended = call("bench", "engine", "--num-nodes", "4", "--no-ray")

@@ -51,8 +51,8 @@ def test_quick_benchmarks_write_figures_and_tables(
         ("crypto --quick --rounds 0", "rounds=0 must be at least 1."),
     ],
 )
-def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None:
-    """Invalid options are one sentence; zero does not mean the default."""
+def test_invalid_options_are_refused_in_one_sentence(arguments: str, sentence: str) -> None:
+    """Invalid options are refused in one sentence, and zero does not mean the default."""
     assert run(*arguments.split()) == (2, "", f"{sentence}\n")
 
 

@@ -1,4 +1,4 @@
-"""What rounds on SuperNodes are summed up to."""
+"""Tests of the figures that the deployment benchmark derives from its timings."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from dubhe_lab.bench import deployment
 from dubhe_lab.bench.deployment import DeploymentSettings, bench_deployment
 
 
-def test_first_rounds_stand_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They wait for a registration, and do not count in the mean of the others."""
+def test_first_rounds_are_left_out_of_the_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First rounds, which wait for a registration, are left out of the means."""
     measured = {
         "random": [[30.0, 10.0], [11.0, 10.0]],
         "dubhe": [90.0, 10.0, 12.0],

@@ -11,7 +11,7 @@ from dubhe_lab.bench.measuring import BenchResults, interleaved
 from dubhe_lab.report.table import Table
 
 
-def test_both_sides_take_turns() -> None:
+def test_actions_are_timed_in_turns() -> None:
     """Actions are timed in turns, so that a slow phase of the machine affects all alike."""
     called: list[str] = []
 
@@ -23,7 +23,7 @@ def test_both_sides_take_turns() -> None:
     assert [len(timings[name]) for name in "ab"] == [3, 6]
 
 
-def test_the_time_is_that_of_the_action(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_an_action_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of an action is the difference of the clock before and after it."""
     clock = iter([1.0, 4.0, 10.0, 11.0])
     monkeypatch.setattr(measuring, "process_time", lambda: next(clock))
@@ -42,7 +42,7 @@ RESULTS = BenchResults(
 )  # fmt: skip
 
 
-def test_figures_stand_at_the_top_of_the_file(tmp_path: Path) -> None:
+def test_figures_are_at_the_top_of_the_file(tmp_path: Path) -> None:
     """The file holds each figure under its own name, and the bounds under "wanted"."""
     RESULTS.save(tmp_path / "new" / "crypto.json")
     assert json.loads((tmp_path / "new" / "crypto.json").read_text(encoding="utf-8")) == {

@@ -14,7 +14,7 @@ FIRST = RoundCost(
 NEXT = RoundCost(0.5, (StageCost("participate", 10, 10, 20, 0.5, 2.0),))
 
 
-def test_shares_are_those_of_the_rounds_between_two_registrations() -> None:
+def test_shares_cover_a_registration_period() -> None:
     """Shares cover one round that registers and 49 that follow, with all clients' work."""
     shares = protocol._shares([FIRST, NEXT, NEXT], of_training=10.0)
     assert shares["selection_share"] == pytest.approx((5 + 95 + 49 * (1 + 2)) / 500)
@@ -23,8 +23,8 @@ def test_shares_are_those_of_the_rounds_between_two_registrations() -> None:
     assert "selection_share" not in protocol._shares([FIRST, NEXT], None)
 
 
-def test_the_training_beside_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shares are relative to K trainings of one client."""
+def test_shares_are_relative_to_measured_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shares are relative to the time that one client takes to train, times K."""
     monkeypatch.setattr(protocol, "one_training", lambda: lambda: sum(range(10**6)))
     results = protocol.bench_protocol(ProtocolSettings(sizes=(20,), **SMALL, num_real=3))
     trained = results.measured["trained_client_seconds"]

@@ -1,4 +1,4 @@
-"""Tests of a federation in which a few real nodes answer for all."""
+"""Tests of a federation whose few real nodes answer for all nodes."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def play(server: Any, nodes: RecycledNodes, num_rounds: int) -> list[Plan]:
 @pytest.mark.parametrize("method", ["dubhe-paper", "dubhe"])
 @pytest.mark.parametrize("num_real", [7, 50])
 @pytest.mark.parametrize("rounds_per_draw", [1, 3])
-def test_the_protocol_goes_its_whole_way(method: str, num_real: int, rounds_per_draw: int) -> None:
+def test_the_whole_protocol_runs(method: str, num_real: int, rounds_per_draw: int) -> None:
     """No reply is dropped: all sums decrypt, and real agents determine the participants."""
     server, nodes = nodes_and_server(method, 50, num_real, rounds_per_draw=rounds_per_draw)
     plans = play(server, nodes, 4)
@@ -48,8 +48,8 @@ def test_the_protocol_goes_its_whole_way(method: str, num_real: int, rounds_per_
     assert set(stages[3:-2]) == ({"settle"} if method == "dubhe" else set())
 
 
-def test_time_is_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time scales with the nodes: each costs a real node's average, and an agent counts once."""
+def test_time_scales_with_the_number_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every node is charged a real node's average time, and an agent its own."""
     now = iter(range(10_000))
     monkeypatch.setattr("dubhe_lab.bench.recycled.process_time", lambda: float(next(now)))
     server, nodes = nodes_and_server("dubhe-paper", 30, 5)

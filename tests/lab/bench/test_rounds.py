@@ -8,7 +8,7 @@ from dubhe_lab.bench.rounds import RoundsSettings
 from dubhe_lab.training.client import TorchClient
 
 
-def test_rounds_are_counted_after_the_first() -> None:
+def test_the_first_round_is_not_timed() -> None:
     """Each engine's rounds are timed, except for one that warms up."""
     small = {"num_clients": 2, "num_steps": 1, "num_rounds": 2, "repeats": 2}
     content = rounds.bench_rounds(RoundsSettings(**small, ray=False, pfl=False)).to_dict()
@@ -17,7 +17,7 @@ def test_rounds_are_counted_after_the_first() -> None:
     assert content["inprocess_rounds_per_second"] > 0
 
 
-def test_the_rate_is_that_of_the_median_round(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rate_comes_from_the_median_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rate comes from the median round, and an engine's rate is shown relative to the loop."""
     monkeypatch.setattr(rounds, "_plain_loop", lambda _: [1.0, 2.0, 9.0])
     monkeypatch.setattr(rounds, "_flower", lambda _, __: [4.0])

@@ -18,13 +18,13 @@ from dubhe_lab.bench.scale import ScaleSettings
         ({"sizes": (1000, 10**6)}, "give at least two up to 95325, the most nodes that can"),
     ],
 )
-def test_what_cannot_work_is_refused(given: dict[str, Any], sentence: str) -> None:
+def test_invalid_settings_are_refused(given: dict[str, Any], sentence: str) -> None:
     """Invalid settings are refused before anything is measured."""
     with pytest.raises(SettingsError, match=sentence):
         ScaleSettings(**given)
 
 
-def test_the_bounds_are_those_of_a_million() -> None:
+def test_the_bounds_apply_to_a_million_nodes() -> None:
     """The bounds are 8 s and 200 MB for a sum over a million nodes, and nearly linear growth."""
     sums = {n: {"seconds": 4.6e-6 * n, "start_mb": 90.0, "peak_mb": 95.0} for n in (10**5, 10**6)}
     epochs = {
@@ -43,7 +43,7 @@ def test_the_bounds_are_those_of_a_million() -> None:
 
 
 @pytest.mark.slow
-def test_a_process_of_its_own_starts_small() -> None:
+def test_memory_is_measured_in_a_fresh_process() -> None:
     """Memory is measured in a fresh process, so this process's memory does not count."""
     ballast = bytearray(2**27)
     ballast[:: 2**12] = b"x" * len(ballast[:: 2**12])

@@ -1,4 +1,4 @@
-"""A recorded selection reports the figures of the clients it chose."""
+"""A recorded selection reports figures for the clients it chose."""
 
 from dataclasses import replace
 from typing import Any
@@ -75,8 +75,8 @@ def updated() -> Any:
     return Proxy(), FitRes(Status(Code.OK, ""), MODEL, 4, {})
 
 
-def test_the_federation_is_described_as_realised() -> None:
-    """The summary holds realised figures: nine of sixteen samples belong to the first class."""
+def test_the_summary_describes_the_drawn_federation() -> None:
+    """The summary describes the drawn data: nine of sixteen samples are of the first class."""
     summary = federation_summary(FEDERATION)
     assert (summary.num_clients, summary.num_classes, summary.num_samples) == (4, 2, 4)
     assert summary.class_proportions == (9 / 16, 7 / 16)
@@ -84,10 +84,10 @@ def test_the_federation_is_described_as_realised() -> None:
     assert summary.name.startswith("letters-1.3/")
 
 
-def test_the_record_is_that_of_the_rounds(
+def test_a_result_records_all_rounds(
     selection: RecordedSelection, told: list[tuple[int, float | None]]
 ) -> None:
-    """Skews of the chosen clients, evaluations, bytes, seconds and notes match those by hand."""
+    """Skews, evaluations, bytes, seconds and notes match the figures computed by hand."""
     result = selection.result(FEDERATION, 2)
     # p_o is (7/8, 1/8) in round 1 and (3/8, 5/8) in round 2.
     assert result.num_rounds == 2
@@ -182,7 +182,7 @@ def test_the_candidates_with_the_highest_losses_train(of_losses: dict[str, Any])
         assert {call[1] for call in trained} == {call[1] for call in by_loss[-5:]}
 
 
-def test_the_losses_of_trainings_come_back() -> None:
+def test_training_losses_reach_the_selector() -> None:
     """The selector gets the losses that each trained client reported."""
     selector = OortSelector(2, seed=0)
     recorded = RecordedSelection(

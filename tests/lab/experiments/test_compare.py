@@ -19,7 +19,7 @@ from dubhe_lab.training.client import TorchClient
 
 @pytest.fixture(scope="module")
 def results() -> ComparisonResults:
-    """Return the results of all three methods with `small_settings()`."""
+    """Return the results of the default methods with `small_settings()`."""
     return run(small_settings())
 
 
@@ -48,7 +48,7 @@ def test_series_have_a_value_for_each_round(results: ComparisonResults) -> None:
     assert len({method.loss[1] for method in results.methods.values()}) == len(COMPARED)
 
 
-def test_bytes_are_those_of_messages(results: ComparisonResults) -> None:
+def test_bytes_count_models_and_selection(results: ComparisonResults) -> None:
     """K models travel each way per round; selection adds to that, and most for Dubhe."""
     settings = small_settings()
     arrays = scenario_of(settings).new_model().state_dict().values()
@@ -136,7 +136,7 @@ def test_clients_are_told_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_client_that_fails_ends_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failing client ends the comparison, since methods must train equally many clients."""
+    """A failing client ends the comparison, since all methods must train K clients."""
     original = Scenario.client
 
     def client(self: Scenario, partition: int) -> Any:
@@ -150,7 +150,7 @@ def test_a_client_that_fails_ends_the_comparison(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_a_run_that_ends_early_is_no_result(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_ends_early_is_an_error(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """An app that exits, with any code, or stops early raises `DubheError`."""
 
     def evaluate(self: RecordedSelection, server_round: int, parameters: Any) -> None:

@@ -54,7 +54,7 @@ def encrypted(counts: NDArray[np.int64], found: FederationStudy, seed: int) -> I
 def distances(
     seed: int, most_clients: int, most_classes: int, num_rounds: int
 ) -> tuple[float, float]:
-    """Return the distance from uniform that a study predicts, and the one of an encrypted run."""
+    """Return the distances from uniform that a study predicts and an encrypted run reaches."""
     counts, wanted, equal = federation(seed, most_clients, most_classes)
     rule = Prices(noise=0.0)
     found = study(
@@ -80,7 +80,7 @@ MORE = [(2, 30, 6, 100), *((seed, 300, 20, 200) for seed in range(100, 140))]
     ("seed", "most_clients", "most_classes", "num_rounds"),
     [(1, 30, 6, 100), *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)],
 )
-def test_it_foretells_the_encrypted_run(
+def test_a_study_predicts_the_encrypted_run(
     seed: int,
     most_clients: int,
     most_classes: int,
@@ -145,8 +145,8 @@ def test_the_verdict_says_why(
     assert found.verdict.count("Dubhe helps") + found.verdict.count("hardly helps") == 1
 
 
-def test_a_number_of_points_is_told_only_where_it_was_fitted() -> None:
-    """Points are predicted where they were fitted, elsewhere a range; the docs page agrees."""
+def test_points_are_predicted_only_where_the_formula_was_fitted() -> None:
+    """The verdict gives points where the formula was fitted, else a range, as on the docs page."""
     found = replace(skewed(), num_classes=10, sizes=(25, 25, 25), emd=0.5)
     page = PAGE.read_text(encoding="utf-8")
     points = re.search(rf"\| {found.helps} \|.* \| (.+?) \|\n", page)
@@ -168,10 +168,10 @@ def test_a_number_of_points_is_told_only_where_it_was_fitted() -> None:
     assert "Expect -0.6 to 0.8 points" in replace(of_one_class, num_classes=9).verdict
 
 
-def test_weights_are_mentioned_where_sizes_differ() -> None:
+def test_clients_of_different_sizes_get_a_hint_about_weights() -> None:
     """Clients of different sizes get a hint about --equal-weights, unless it is set."""
     found = skewed()
-    assert "study with --equal-weights" in found.verdict
+    assert "add --equal-weights" in found.verdict
     assert "equal-weights" not in replace(found, sizes=(25, 25, 25)).verdict
     equal = replace(found.arguments, equal_weights=True)
     assert "equal-weights" not in replace(found, arguments=equal).verdict
@@ -191,7 +191,7 @@ def test_other_numbers_of_participants_are_shown() -> None:
     assert sorted(skewed().sweep) == [5, 7, 10]  # 2 are fewer than any sum may cover
 
 
-def test_what_it_shows() -> None:
+def test_text_html_and_code_of_a_study() -> None:
     """The text fits 80 columns, the HTML escapes it, and the code can be pasted."""
     found = study(SKEWED, num_participants=5, rule=Prices(coverage=1.0, noise=0.0), key_bits=512)
     assert found.code.endswith(
@@ -247,13 +247,13 @@ def test_sizes_count_as_the_strategy_weighs_them() -> None:
         ({}, "num_participants"),
     ],
 )
-def test_settings_that_do_not_fit(given: dict[str, Any], sentence: str) -> None:
+def test_invalid_arguments_are_refused(given: dict[str, Any], sentence: str) -> None:
     """Invalid arguments are refused in one sentence before anything is selected."""
     with pytest.raises(SettingsError, match="".join(sentence.split("?"))):
         study(SKEWED, **given)
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command_gives_the_functions_figures(tmp_path: Path) -> None:
     """The command gives the function's figures, and refuses options that it would ignore."""
     file, found = tmp_path / "counts.csv", tmp_path / "new" / "found.json"
     np.savetxt(file, SKEWED, fmt="%d", delimiter=",")
@@ -291,7 +291,7 @@ LONG = "site,kind\n" + "\n".join(
 )
 
 
-def test_how_a_table_is_read_can_be_said(tmp_path: Path) -> None:
+def test_options_say_how_to_read_a_table(tmp_path: Path) -> None:
     """Arguments and options say how to read a table, and both report what was read."""
     file = tmp_path / "counts.csv"
     file.write_text(LONG)
@@ -317,7 +317,7 @@ def test_a_table_that_could_mean_two_things_gets_no_verdict(tmp_path: Path) -> N
     assert "--classes" in ended.err
 
 
-def test_the_package_imports_nothing_before_it_is_asked() -> None:
+def test_the_package_imports_study_on_first_use() -> None:
     """`dubhe_lab.study` is imported on first use, and a wrong name is an error."""
     with pytest.raises(AttributeError, match="no attribute 'studies'"):
         getattr(dubhe_lab, "studies")  # noqa: B009 - mypy knows that there is none

@@ -27,7 +27,7 @@ class Trial(CommandSettings):
     methods: tuple[str, ...] = option(("random",), "Methods.", choices=("random", "dubhe"))
 
 
-def test_they_are_made_of_flat_names() -> None:
+def test_settings_are_made_from_flat_names() -> None:
     """Settings are made from flat names and give them back; None stands for the default."""
     made = Trial.of(num_clients=7, seed=None, engine=None)
     assert made == Trial(size=Size(num_clients=7))
@@ -48,14 +48,14 @@ def test_they_are_made_of_flat_names() -> None:
         ({"methods": ("dubhe", "luck")}, "methods='luck' is unknown; choose one of random, dubhe."),
     ],
 )
-def test_what_cannot_work_is_refused(given: dict[str, Any], sentence: str) -> None:
+def test_invalid_values_are_refused(given: dict[str, Any], sentence: str) -> None:
     """An invalid value is refused in a sentence that names its field, nested or not."""
     with pytest.raises(SettingsError) as caught:
         Trial.of(**given)
     assert str(caught.value) == sentence
 
 
-def test_a_field_can_be_like_another() -> None:
+def test_a_field_can_be_copied() -> None:
     """A copied field keeps limits and help, except for the given changes."""
     (again,) = (own for own in Trial.flat_fields() if own.name == "again")
     assert again.metadata["about"] == "N."
@@ -108,7 +108,7 @@ class Forecast(CommandSettings):
 
 
 def test_options_are_taken_over_from_a_documented_class() -> None:
-    """Fields come with type, default and help; a field of kinds is a choice, then their fields."""
+    """Fields keep type, default and help; a field of kinds becomes a choice and their fields."""
     assert Forecast().flat() == {"degrees": 9, "sky": "sun", "hours": 3.0, "wind": None}
     own = {each.name: each for each in Forecast.flat_fields()}
     about = {name: each.metadata["about"] for name, each in own.items()}
@@ -124,7 +124,7 @@ def test_options_are_taken_over_from_a_documented_class() -> None:
         Forecast.of(sky="rain")
 
 
-def test_lists_are_read() -> None:
+def test_lists_are_parsed() -> None:
     """Lists of names and of numbers are parsed from text."""
     assert names("methods", " random, dubhe,") == ("random", "dubhe")
     assert numbers("seeds", "0, 1") == (0, 1)

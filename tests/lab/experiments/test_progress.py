@@ -12,8 +12,8 @@ from dubhe_lab.experiments.progress import compare_progress, flower_log_level, s
 from dubhe_lab.experiments.study import study
 
 
-def test_it_counts_the_rounds_of_all_methods() -> None:
-    """The bar skips the initial model and keeps the last accuracy, while Flower's log is quiet."""
+def test_a_terminal_shows_one_bar_for_all_methods() -> None:
+    """The bar skips the initial model, keeps the last accuracy and silences Flower's log."""
     screen = StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
     settings = small_settings(methods=("random", "dubhe"))
@@ -29,7 +29,7 @@ def test_it_counts_the_rounds_of_all_methods() -> None:
     assert "accuracy 75.0%" in shown
 
 
-def test_a_file_gets_a_line_now_and_then() -> None:
+def test_a_file_gets_a_few_lines_per_method() -> None:
     """A file gets a heading, then the initial model and five rounds of each method."""
     file = StringIO()
     settings = small_settings(methods=("random", "greedy"), num_rounds=12)
@@ -75,7 +75,7 @@ def test_a_file_gets_a_line_for_each_long_step() -> None:
     assert len(lines) == len(set(lines))
 
 
-def test_the_log_speaks_again_afterwards() -> None:
+def test_the_log_level_is_restored() -> None:
     """Flower's log level is restored even after an error."""
     logger = getLogger("flwr")
     before = logger.level

@@ -36,7 +36,7 @@ def test_the_seed_fixes_the_scenario() -> None:
     )
 
 
-def test_the_test_does_not_touch_the_clients_model() -> None:
+def test_evaluation_does_not_touch_the_clients_model() -> None:
     """Server and clients share no model object, since the server may test during training."""
     scenario = scenario_of(small_settings())
     client = scenario.client(0)

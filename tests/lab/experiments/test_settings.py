@@ -61,7 +61,7 @@ def comparison(**given: Any) -> CompareSettings:
         *((StudySettings.of, *case) for case in OF_STUDIES),
     ],
 )
-def test_what_cannot_work_is_refused(make: Any, given: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(make: Any, given: dict[str, Any], message: str) -> None:
     """A comparison and a study refuse invalid values in a sentence with value and remedy."""
     with pytest.raises(SettingsError, match=message):
         make(**given)
@@ -73,8 +73,8 @@ def test_only_dubhe_needs_keys_and_cohorts() -> None:
     assert settings.selection.key_bits == 1
 
 
-def test_none_stands_for_the_default_of_the_data_set() -> None:
-    """Options that were not given do not override a data set's defaults."""
+def test_none_stands_for_the_data_sets_default() -> None:
+    """Options that are not given leave the data set's defaults alone."""
     found = {
         name: CompareSettings.for_dataset(name.upper(), num_clients=None).flat()
         for name in ("digits", "mnist")
@@ -117,8 +117,8 @@ def test_thresholds_are_in_the_order_of_the_reference_set() -> None:
         ({"registration_interval": 7}, 7),
     ],
 )
-def test_many_tries_shorten_the_epoch(given: dict[str, Any], interval: int) -> None:
-    """The registration interval keeps the budget of draws for any number of tries."""
+def test_many_tries_shorten_the_registration_period(given: dict[str, Any], interval: int) -> None:
+    """The registration interval keeps any number of tries within the budget of draws."""
     settings = StudySettings.of(**given)
     assert settings.flat()["registration_interval"] == interval
     protocol = settings.protocol_settings()
@@ -145,7 +145,7 @@ def test_everything_reaches_the_protocol() -> None:
     assert protocol.simulation == "plain"
 
 
-def test_a_method_is_the_rule_it_names() -> None:
+def test_a_method_sets_its_rule() -> None:
     """A method sets its rule and keeps all other selection settings."""
     settings = small_settings(determination="grouped", num_participants=5, tries=7, group_size=4)
     paper, search, dubhe = (

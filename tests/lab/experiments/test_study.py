@@ -52,7 +52,7 @@ def without_costs(results: StudyResults) -> dict[str, SelectionResult]:
 
 
 @pytest.mark.parametrize("options", [{"tries": 1}, {}, {"determination": "grouped"}], ids=str)
-def test_encryption_changes_the_costs_only(options: dict[str, Any]) -> None:
+def test_encryption_changes_only_the_costs(options: dict[str, Any]) -> None:
     """Encryption selects the same data; only then are messages and bytes counted."""
     plain, encrypted = (small_study(**options, encrypted=on) for on in (False, True))
     assert without_costs(plain) == without_costs(encrypted)
@@ -85,7 +85,7 @@ def test_the_seed_decides_and_the_settings_matter() -> None:
     assert mixture.methods["greedy"].emd != first["greedy"].emd
 
 
-def test_the_number_of_classes_is_free() -> None:
+def test_the_number_of_classes_can_be_set() -> None:
     """By default the number of classes comes from the reference set and is not in the config."""
     few = small_study(num_classes=3, target=(0.5, 0.25, 0.25), num_rounds=1)
     assert few.federation.num_classes == few.config["num_classes"] == 3
@@ -152,9 +152,7 @@ def test_the_file_names_settings_and_findings_but_no_client(tmp_path: Path) -> N
     [pytest.param({"tries": 1}, 0.45, marks=pytest.mark.slow), ({}, 0.26)],
     ids=["one try", "twenty"],
 )
-def test_selected_data_is_as_uniform_as_it_used_to_be(
-    options: dict[str, Any], largest_emd: float
-) -> None:
+def test_the_papers_rule_selects_uniform_data(options: dict[str, Any], largest_emd: float) -> None:
     """The paper's rule stays within bounds for one seed; over three it reached 0.387 and 0.233."""
     mean_emd, _ = dubhe_at_full_size(**options, rule="paper", determination="tries")
     assert mean_emd <= largest_emd
@@ -164,7 +162,7 @@ def test_selected_data_is_as_uniform_as_it_used_to_be(
     ("num_participants", "largest_emd"),
     [(20, 0.5), pytest.param(100, 0.22, marks=pytest.mark.slow)],
 )
-def test_the_defaults_select_uniform_data_of_many_clients(
+def test_the_defaults_select_uniform_data_from_many_clients(
     num_participants: int, largest_emd: float
 ) -> None:
     """K = 20 reached 0.47, where random selection has 0.65, and K = 100 reached 0.20."""
@@ -175,7 +173,7 @@ def test_the_defaults_select_uniform_data_of_many_clients(
     assert reached >= 0.35
 
 
-def test_a_study_has_no_losses() -> None:
+def test_a_study_refuses_methods_that_need_losses() -> None:
     """A study refuses a method that needs a model, and names the command to use."""
     with pytest.raises(SettingsError, match=r"powd selects by the losses .* `dubhe compare`"):
         study(StudySettings.of(num_clients=30, num_rounds=1), methods=("random", "powd"))

@@ -22,7 +22,7 @@ def cell_of(**config: Any) -> Cell:
     return Cell("study", "name", config, never)
 
 
-def test_a_cell_is_known_by_kind_and_settings() -> None:
+def test_a_cell_is_identified_by_kind_and_settings() -> None:
     """A key depends on kind and settings in any order; different cells have different files."""
     assert cell_of(a=1, b=[2]).key == cell_of(b=[2], a=1).key
     keys = {
@@ -39,7 +39,7 @@ def test_a_cell_is_known_by_kind_and_settings() -> None:
 CELL = Cell("study", "10/1.5, greedy", {"seed": 3}, never)
 
 
-def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+def test_a_saved_cell_is_loaded(tmp_path: Path) -> None:
     """A saved cell is loaded with its own description, so that the file is self-contained."""
     store = CellStore(tmp_path / "new")
     assert store.load(CELL) is None

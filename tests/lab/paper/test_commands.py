@@ -1,4 +1,4 @@
-"""`dubhe paper` measures once, shows tables, and writes a page."""
+"""`dubhe paper` measures each cell once, shows tables, and writes a page."""
 
 import json
 from functools import partial
@@ -32,7 +32,7 @@ def test_an_experiment_is_measured_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == cells
 
 
-def test_what_is_finished_is_shown_without_measuring(tmp_path: Path) -> None:
+def test_report_only_measures_nothing(tmp_path: Path) -> None:
     """--report-only measures nothing and writes a page, even without finished cells."""
     ended = run("all", "--report-only", "--out", str(tmp_path))
     assert ended.code == 0
@@ -41,8 +41,8 @@ def test_what_is_finished_is_shown_without_measuring(tmp_path: Path) -> None:
     assert "0 of" in (tmp_path / "all.html").read_text(encoding="utf-8")
 
 
-def test_missing_data_is_one_sentence(tmp_path: Path) -> None:
-    """Missing data is one sentence on what to fetch and where to put it."""
+def test_missing_data_is_reported_in_one_sentence(tmp_path: Path) -> None:
+    """Missing data is reported in one sentence on what to fetch and where to put it."""
     folder = str(tmp_path)
     ended = run("femnist", "--scale", "full", "--data-dir", folder, "--out", folder)
     assert ended.code == 2
@@ -60,7 +60,7 @@ def test_missing_data_is_one_sentence(tmp_path: Path) -> None:
         ("--device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
     ],
 )
-def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None:
+def test_invalid_options_are_refused_in_one_sentence(arguments: str, sentence: str) -> None:
     """Invalid options are refused in one sentence before anything is written."""
     ended = run("table2", *arguments.split())
     assert ended.code == 2

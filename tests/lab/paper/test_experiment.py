@@ -1,4 +1,4 @@
-"""Methods become settings, and a cell's identity is what its method depends on."""
+"""A method sets its settings, and a cell's identity holds what its method depends on."""
 
 import pytest
 

@@ -49,12 +49,14 @@ def test_letters_are_found_in_every_layout(tmp_path: Path, layout: str) -> None:
     assert flat.argmax(axis=1).tolist() == [10, 61, 10, 36, 35]
     assert flat.mean() == pytest.approx(0, abs=1e-6)
     assert flat.std() == pytest.approx(1, abs=1e-5)
-    # Every class has as many test images as the rarest, and the choice repeats.
+    # Every class keeps the rarest class's number of test images, and the choice repeats.
     assert np.bincount(letters.test_labels)[[0, 51]].tolist() == [2, 2]
     assert np.array_equal(load_femnist(tmp_path)[0].test_images, letters.test_images)
 
 
-def test_missing_files_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_files_are_reported_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Missing files are one sentence on what to create and where, or what to install."""
     monkeypatch.setitem(sys.modules, "flwr_datasets", None)
     with pytest.raises(DataError, match=r"preprocess\.sh.*put its folders") as caught:
@@ -122,7 +124,9 @@ def test_flower_datasets_stands_in_for_missing_files(
     assert (flat.argmax(axis=1) - letters.train_labels == 10).all()
 
 
-def test_a_failed_download_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_download_is_reported_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A failed download is one sentence on what to do instead."""
     hub = SimpleNamespace(FederatedDataset=Mock(side_effect=ConnectionError("no route")))
     monkeypatch.setitem(sys.modules, "flwr_datasets", hub)
@@ -158,7 +162,7 @@ def test_more_samples_make_more_clients() -> None:
 
 
 @pytest.mark.parametrize(("num_clients", "num_samples"), [(1, 4), (2, 0)])
-def test_too_few_are_refused(num_clients: int, num_samples: int) -> None:
+def test_too_few_clients_or_samples_are_refused(num_clients: int, num_samples: int) -> None:
     """Too few clients for the writers, or too few samples, are refused."""
     with pytest.raises(SettingsError, match="at least one client per writer"):
         split_writers([0, 1], num_clients, num_samples, np.random.default_rng(0))

@@ -14,7 +14,7 @@ FULL = PaperSettings(scale="full")
 CELLS = EXPERIMENTS["instead"].cells(FULL)
 
 
-def test_each_changes_what_it_names() -> None:
+def test_each_remedy_changes_only_its_own_settings() -> None:
     """Each remedy changes only training settings, K or the rounds, with ten seeds each."""
     assert len(CELLS) == len({cell.key for cell in CELLS}) == 9 * 2 * 10
     random = Method("random")
@@ -34,7 +34,7 @@ def test_each_changes_what_it_names() -> None:
         assert {k: v for k, v in config.items() if usual.get(k) != v} == wanted
 
 
-def test_what_is_not_used_is_no_part_of_a_cell() -> None:
+def test_unused_settings_are_not_part_of_a_cell() -> None:
     """Unused settings such as the proximal term are not part of a cell's identity."""
     config = training_cell("MNIST", "10/1.5", Method("random"), 0, FULL).config
     assert not {"local_loss", "proximal"} & config.keys()

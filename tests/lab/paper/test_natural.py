@@ -21,8 +21,8 @@ FULL = PaperSettings(scale="full", datasets=())
 CELLS = EXPERIMENTS["natural"].cells(FULL)
 
 
-def test_five_ways_and_seeds_in_each_federation() -> None:
-    """Each federation has 5 x 5 trainings and a study, all distinct; FEMNIST can be left out."""
+def test_each_federation_has_five_methods_and_seeds() -> None:
+    """Each federation has a study and 5 x 5 training runs, all distinct; FEMNIST is optional."""
     assert len(CELLS) == len({cell.key for cell in CELLS}) == 3 * (1 + 5 * 5)
     with_letters = EXPERIMENTS["natural"].cells(PaperSettings(scale="full"))
     assert len(with_letters) == 4 * (1 + 5 * 5)
@@ -30,7 +30,7 @@ def test_five_ways_and_seeds_in_each_federation() -> None:
     assert EXPERIMENTS["natural"].skips_missing_data
 
 
-def test_the_own_mix_is_part_of_a_cell_and_a_drawn_skew_is_not() -> None:
+def test_a_cell_depends_on_the_target_and_not_on_a_drawn_skew() -> None:
     """Dubhe's two variants differ only in the target; a drawn skew is not part of a cell."""
     named = {cell.name: cell for cell in CELLS}
     usual, own = (named[f"chem97, dubhe{mix}, seed 0"] for mix in ("", ", own mix"))
@@ -41,7 +41,7 @@ def test_the_own_mix_is_part_of_a_cell_and_a_drawn_skew_is_not() -> None:
 
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace Chem97 by thirty clients with ten rows each, three classes 3 : 1 : 1."""
+    """Replace Chem97 by thirty clients with ten rows each, in classes 3 : 1 : 1."""
     rng = np.random.default_rng(0)
     labels = np.tile([0, 0, 0, 1, 2], 60)
     features = np.eye(3)[labels] + 0.1 * rng.normal(size=(300, 3))
@@ -71,7 +71,7 @@ def test_a_client_holds_samples_of_its_own() -> None:
 
 
 @pytest.mark.usefixtures("little")
-def test_the_own_mix_is_what_all_clients_hold_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_own_mix_is_all_clients_class_mix(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule's target is the class mix of the samples that the seed draws."""
     seen: list[Any] = []
 
@@ -118,7 +118,7 @@ def test_the_table_has_all_three_metrics_and_the_verdict() -> None:
     assert any("Dubhe, own mix" in line and "encrypt" in line for line in lines)
 
 
-def test_what_is_not_measured_is_left_out() -> None:
+def test_missing_measurements_are_left_out() -> None:
     """Federations without cells have no table, and methods without cells no row."""
 
     def is_there(cell: Cell) -> bool:

@@ -31,7 +31,7 @@ class Reader(HTMLParser):
         self.texts.append(data)
 
 
-def test_the_page_shows_all_as_it_is_and_fetches_nothing() -> None:
+def test_the_page_escapes_its_texts_and_fetches_nothing() -> None:
     """The page shows every text, embeds pictures, links only within itself and has no script."""
     found = Reader(render_page("A < B", ["So & so."], [SECTION], {"scale": "<full>"}))
     wanted = {

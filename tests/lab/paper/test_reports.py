@@ -25,18 +25,18 @@ def row(made: Section, first: str, table: int = 0) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw all pictures, and do not paint them: that takes most of the time."""
+    """Draw all pictures but do not paint them, which takes most of the time."""
     monkeypatch.setattr(Figure, "savefig", lambda _, file, **__: file.write(b"picture"))
 
 
-# The page on studies of one's own federation has all 200 federations of the verdict.
+# A test of the docs page covers all 200 federations of the verdict.
 SCALES = [(name, of) for name in EXPERIMENTS for of in ("small", "full")]
 SCALES.remove(("verdict", "full"))
 
 
 @pytest.mark.parametrize(("name", "scale"), SCALES)
 def test_every_experiment_reports_all_its_cells(name: str, scale: str) -> None:
-    """All rows have one cell per heading, and every experiment but three has pictures."""
+    """All rows have a cell per heading, and all experiments but three have pictures."""
     options = PaperSettings(scale=scale)
     cells = EXPERIMENTS[name].cells(options)
     assert cells
@@ -48,7 +48,7 @@ def test_every_experiment_reports_all_its_cells(name: str, scale: str) -> None:
     assert bool(made.pictures) == (name not in {"overhead", "natural", "instead"})
 
 
-def test_table_2_has_the_paper_s_values() -> None:
+def test_table_2_has_the_papers_values() -> None:
     """Table 2 shows the paper's distances, accuracies and shares of greedy's gain."""
     made = section("table2", PaperSettings(scale="full", datasets=("MNIST",)))
     assert row(made, "dubhe-paper, H=20")[1:4] == ["0.1750", "0.300 ± 0.000", "0.300 ± 0.000"]
@@ -60,30 +60,30 @@ def test_table_2_has_the_paper_s_values() -> None:
     assert row(made, "dubhe-paper, H=10", table=1)[5] == "68.8%"
 
 
-def test_a_seed_is_complete_before_the_next() -> None:
-    """All methods of a seed come before the next seed, so that an interrupted run compares."""
+def test_each_seed_is_completed_before_the_next() -> None:
+    """A seed's methods all come before the next seed, so that an interrupted run is usable."""
     options = PaperSettings(scale="full", datasets=("MNIST",), tries=(1, 10), seeds=(4, 5))
     trained = [c for c in EXPERIMENTS["table2"].cells(options) if c.kind == "training"]
     assert [cell.config["seed"] for cell in trained] == [4] * 5 + [5] * 5
 
 
-def test_the_fall_is_against_random() -> None:
+def test_the_reduction_is_relative_to_random_selection() -> None:
     """The reduction compares means with random selection, next to the paper's figure."""
     made = section("unbiasedness", PaperSettings())
     assert row(made, "10")[-3:] == ["50.0%", "50.0%", "64.4%"]
 
 
-def test_the_registry_names_the_paper_s_empty_categories() -> None:
+def test_the_registry_names_the_papers_empty_categories() -> None:
     """Slot 9 is class 9, slot 54 is classes 8 and 9, slot 55 has no dominating class."""
     made = section("registry", PaperSettings())
-    assert row(made, "clients of (9)")[1:] == ["0", "9", "9"]
-    assert row(made, "clients of (8, 9)")[2] == "54"
-    assert row(made, "clients of none dominates")[2] == "55"
+    assert row(made, "clients in (9)")[1:] == ["0", "9", "9"]
+    assert row(made, "clients in (8, 9)")[2] == "54"
+    assert row(made, "clients without a dominating class")[2] == "55"
     assert row(made, "8", table=1)[1:3] == ["0.0753", "0.0400"]
 
 
-def test_what_is_finished_can_be_shown_alone() -> None:
-    """Training experiments report a part of their cells; remarks count the missing ones."""
+def test_finished_cells_are_reported_alone() -> None:
+    """Training experiments report the cells they have, and remarks count the missing ones."""
     options = PaperSettings()
     cells = EXPERIMENTS["averages"].cells(options)
     (made,) = sections(["averages"], options, finished(cells[:1]))
@@ -100,7 +100,7 @@ def test_what_is_finished_can_be_shown_alone() -> None:
     )
 
 
-def test_trainings_are_shared() -> None:
+def test_experiments_share_cells() -> None:
     """All training experiments share the cell of random selection at 10/1.5."""
     options = PaperSettings(scale="full")
     keys = [
@@ -110,7 +110,7 @@ def test_trainings_are_shared() -> None:
     assert all(keys[0] & other for other in keys[1:])
 
 
-def test_the_leaderboard_says_what_a_user_decides_by() -> None:
+def test_the_leaderboard_shows_what_users_decide_by() -> None:
     """The leaderboard shows accuracy, rounds to target, coverage and costs in 80 columns."""
     options = PaperSettings(scale="full", datasets=("MNIST",), seeds=(0, 1))
     found = finished(EXPERIMENTS["leaderboard"].cells(options))

@@ -30,7 +30,7 @@ def tiles(tmp_path: Path) -> Path:
 
 
 def test_tiles_of_cifar10_are_cut_row_by_row(tiles: Path) -> None:
-    """Images are cut row by row with normalised channels first; a missing tile is an error."""
+    """Images are cut row by row, channels first and normalised; a missing tile is an error."""
     images = load_tiles(tiles)
     assert images is not None
     assert images.train_images.shape == (6, 3, 32, 32)
@@ -45,7 +45,7 @@ def test_tiles_of_cifar10_are_cut_row_by_row(tiles: Path) -> None:
         load_tiles(tiles)
 
 
-def test_a_scenario_is_of_the_tiles_that_are_there(tiles: Path) -> None:
+def test_a_scenario_uses_tiles_if_there_are_any(tiles: Path) -> None:
     """A scenario loads the tiles from a subfolder of the data folder."""
     (tiles / "cifar10").mkdir()
     for path in tiles.glob("*.*"):
@@ -64,7 +64,7 @@ def test_a_scenario_is_of_the_tiles_that_are_there(tiles: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL.is_dir(), reason="needs the tiles of CIFAR-10")
-def test_reads_the_real_tiles() -> None:
+def test_the_real_tiles_are_read() -> None:
     """The real tiles hold 5000 and 1000 normalised images per class."""
     images = load_tiles(REAL)
     assert images is not None

@@ -37,7 +37,7 @@ def test_a_cell_is_a_comparison_of_one_method(method: Method) -> None:
     assert sum(shares) == pytest.approx(1)
 
 
-def test_device_and_data_folder_are_no_part_of_the_identity() -> None:
+def test_device_and_data_folder_are_not_part_of_the_identity() -> None:
     """A cell's identity does not depend on where it is measured."""
     config = small_cell(Method("random")).config
     assert not {"device", "data_dir", "engine", "methods"} & set(config)
@@ -46,7 +46,7 @@ def test_device_and_data_folder_are_no_part_of_the_identity() -> None:
     assert len(keys) == 4
 
 
-def test_full_scale_is_the_paper() -> None:
+def test_full_scale_uses_the_papers_settings() -> None:
     """Full scale uses N, K, B, N_VC, E and Adam's learning rate of section 6.1.2."""
     options = PaperSettings(scale="full")
     config = training_cell("CIFAR10", "10/1.5", Method("random"), 0, options)

@@ -50,7 +50,7 @@ def test_a_row_for_each_federation() -> None:
     assert table.rows[-1] == ["rho 10, EMD_avg 1.5", "40%", "+20.0±0.0", "+15.0±0.0"]
 
 
-def test_a_place_without_all_methods_is_left_out() -> None:
+def test_a_federation_without_all_methods_is_left_out() -> None:
     """A federation is left out while a method shares no seed with Dubhe."""
     found = results()
     (made,) = sections(["when"], FULL, {c.key: found[c.key] for c in CELLS[:3]})

@@ -40,7 +40,7 @@ def shares_of(methods: Mapping[str, MethodResult]) -> dict[str, ClassProportions
     return {name: method.class_proportions for name, method in methods.items()}
 
 
-def test_class_proportions_are_bars_beside_each_other(axes: Axes) -> None:
+def test_class_proportions_are_bars_side_by_side(axes: Axes) -> None:
     """Each class has one visible bar for all clients and one per method, of the right height."""
     everybody = RESULTS.federation.class_proportions
     draw_shares(axes, shares_of(RESULTS.methods), everybody)
@@ -54,7 +54,7 @@ def test_class_proportions_are_bars_beside_each_other(axes: Axes) -> None:
     assert ys(uniform) == [0.1, 0.1]
 
 
-def test_without_all_clients_there_are_the_methods_alone(axes: Axes) -> None:
+def test_the_bar_for_all_clients_is_optional(axes: Axes) -> None:
     """Without all clients there is no grey bar, and a class's bars stay side by side."""
     draw_shares(axes, shares_of(RESULTS.methods))
     names = [group.get_label() for group in bars(axes)]
@@ -93,8 +93,8 @@ def test_rounds_without_a_value_lie_between_their_neighbours(axes: Axes) -> None
     np.testing.assert_allclose(ys(line), [0.0, 0.1, 0.2, 0.3, 0.5])
 
 
-def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:
-    """From 31 rounds on there is a light raw line and a bold smoothed one, as the label says."""
+def test_many_rounds_are_smoothed(axes: Axes) -> None:
+    """From 31 rounds on, a light line is raw and a bold one smoothed, as the label says."""
     draw_emd(axes, RESULTS.methods)
     assert len(axes.lines) == 2 * len(RESULTS.methods)
     assert "mean of the last 3" in axes.get_xlabel()
@@ -113,13 +113,13 @@ def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=60), st.integers(1, 9))
-def test_a_trailing_mean_leaves_the_first_value_as_it_is(values: list[float], window: int) -> None:
+def test_a_trailing_mean_keeps_the_first_value(values: list[float], window: int) -> None:
     """The first value stays, and all others are means over a window without the first value."""
     wanted = [float(np.mean(values[max(1, i - window + 1) : i + 1])) for i in range(1, len(values))]
     assert _trailing_mean(values, window) == pytest.approx([values[0], *wanted], abs=1e-6)
 
 
-def test_percents_are_labelled_as_they_are() -> None:
+def test_percent_labels_are_not_rounded() -> None:
     """Tick labels show fractions of a percent rather than round them."""
     axes = Figure().subplots()
     for low, high in ((0.1, 0.28), (0.90, 0.93), (0.0, 1.0), (0.0, 0.002)):

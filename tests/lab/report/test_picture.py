@@ -14,7 +14,7 @@ from matplotlib.legend import Legend
 from dubhe_lab.report.picture import method_looks, picture
 
 
-def test_panels_stand_one_above_the_other() -> None:
+def test_panels_are_stacked() -> None:
     """Each panel gets its own axes, and the legend has room below."""
     places = []
 
@@ -60,7 +60,7 @@ def test_the_legend_fits_the_picture(width: float) -> None:
     assert 0 <= extent.x0 < extent.x1 <= width * figure.dpi
 
 
-def test_a_method_keeps_its_colour_in_every_company() -> None:
+def test_a_method_looks_the_same_in_every_figure() -> None:
     """A known method looks the same in every figure, and all methods in a figure differ."""
     together = method_looks(["a", "random", "b", "dubhe", "greedy"])
     assert len({look["color"] for look in together.values()}) == 5

@@ -37,8 +37,8 @@ def test_the_file_of_a_comparison_names_every_finding(tmp_path: Path) -> None:
     assert dubhe["accuracy"][reached - 1] < target <= dubhe["accuracy"][reached]
 
 
-def test_what_is_not_a_file_is_written_to_as_it_is(tmp_path: Path) -> None:
-    """A pipe or `/dev/stdout` is written to, not replaced by a file."""
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """A pipe, such as `/dev/stdout`, is written to rather than replaced by a file."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)

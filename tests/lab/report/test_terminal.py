@@ -63,7 +63,7 @@ def test_the_sentence_compares_dubhe_with_random() -> None:
     assert "50.0% in the last round" in summary_sentence(replace(RESULTS, methods=one))
 
 
-def test_without_the_two_it_names_the_best() -> None:
+def test_without_both_the_sentence_names_the_best_method() -> None:
     """Without Dubhe or random selection, the sentence names the best method."""
     alone = {name: RESULTS.methods[name] for name in ("random", "greedy")}
     assert summary_sentence(replace(RESULTS, methods=alone)).startswith(
@@ -81,14 +81,14 @@ def test_the_table_of_a_study() -> None:
 
 
 @pytest.mark.parametrize(("times", "told"), [(1, False), (3, True)])
-def test_early_coverage_is_shown_where_there_are_so_many_rounds(times: int, told: bool) -> None:
-    """Coverage within 100 rounds is shown only if there were that many rounds."""
+def test_early_coverage_needs_a_hundred_rounds(times: int, told: bool) -> None:
+    """Coverage within 100 rounds is shown only for studies of at least 100 rounds."""
     method = replace(DUBHE, emd=DUBHE.emd * times, local_emd=DUBHE.local_emd * times)
     assert ("50%" in shown(study_table(replace(STUDY, methods={"dubhe": method})))) is told
 
 
 def test_the_sentence_of_a_study_compares_the_methods() -> None:
-    """The sentence gives distances and coverage, and the traffic if there was any."""
+    """The sentence gives distances and coverage, and the traffic if it was counted."""
     sentence = (
         "Over 40 rounds the selected data's mean distance from uniform was 0.23 with Dubhe, "
         "0.65 at random and 0.05 with the oracle; Dubhe selected 75% of the clients, the oracle 75%"

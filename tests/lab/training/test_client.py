@@ -59,8 +59,8 @@ def test_fit_returns_what_flower_expects() -> None:
     assert all(isinstance(loss, float) for loss in metrics.values())
 
 
-def test_evaluate_returns_the_loss_of_the_own_samples() -> None:
-    """The loss is the given model's, without dropout, whatever the client's model holds."""
+def test_evaluate_returns_the_loss_on_the_clients_own_samples() -> None:
+    """The loss is that model's own, without dropout, whatever the client trained before."""
     client = client_of(0)
     client.fit(START, {"server-round": 1})
     loss, num_examples, _ = client.evaluate(START, {})
@@ -71,8 +71,8 @@ def test_evaluate_returns_the_loss_of_the_own_samples() -> None:
     assert loss == pytest.approx(float(nn.functional.cross_entropy(logits, labels)), rel=1e-5)
 
 
-def test_order_of_clients_changes_nothing() -> None:
-    """Clients train alike in either order, whether they share a model or have their own."""
+def test_the_order_of_clients_changes_nothing() -> None:
+    """Clients get the same results in either order, with a shared model or their own."""
     shared = new_model()
     clients = [client_of(first, shared, optimizer=None) for first in (0, 5)]
     forth = [fitted(client) for client in clients]
@@ -105,7 +105,7 @@ def test_round_is_read_under_either_name() -> None:
     assert not same(named[0], fitted(client, server_round=0))
 
 
-def test_random_numbers_of_the_process_are_left() -> None:
+def test_process_wide_random_numbers_are_left_alone() -> None:
     """Training neither uses nor changes torch's and numpy's process-wide random numbers."""
     client = client_of(0)
     np.random.seed(7)  # noqa: NPY002

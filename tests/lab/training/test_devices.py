@@ -12,7 +12,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize(("available", "kind"), [(True, "cuda"), (False, "cpu")])
-def test_auto_takes_gpu_if_there_is_one(
+def test_auto_uses_the_gpu_if_there_is_one(
     monkeypatch: pytest.MonkeyPatch, available: bool, kind: str
 ) -> None:
     """The device is the GPU if torch sees one, else the CPU."""
@@ -31,8 +31,8 @@ def test_missing_gpu_is_refused(monkeypatch: pytest.MonkeyPatch, count: int, dev
             resolve_device(word)
 
 
-def test_rng_is_seeded_and_put_back() -> None:
-    """Random numbers inside follow the seed, and outside go on as if nothing was drawn."""
+def test_rng_is_seeded_and_restored() -> None:
+    """Random numbers follow the seed inside, and continue undisturbed outside."""
     torch.manual_seed(1)
     undisturbed = torch.rand(4)
     torch.manual_seed(1)
@@ -47,7 +47,7 @@ def test_rng_is_seeded_and_put_back() -> None:
         assert not torch.equal(torch.rand(3), first)
 
 
-def test_threads_are_limited_and_put_back() -> None:
+def test_threads_are_limited_and_restored() -> None:
     """The number of threads is limited inside and restored outside, even after an error."""
     before = torch.get_num_threads()
     with suppress(KeyError), limited_threads(before + 1):

@@ -15,7 +15,7 @@ LABELS = torch.tensor([0, 0, 0, 1])
 LOGITS = torch.tensor([[0.5, 0.0, -1.0], [0.0, 2.0, 0.3], [1.0, 0.0, 0.0], [0.2, 0.1, 0.0]])
 
 
-def test_each_class_of_a_client_counts_as_much() -> None:
+def test_each_class_of_a_client_has_the_same_weight() -> None:
     """The class-balanced loss over all samples is the mean of the held classes' mean losses."""
     of_samples = cross_entropy(LOGITS, LABELS, reduction="none")
     by_hand = (of_samples[:3].mean() + of_samples[3]) / 2
@@ -47,8 +47,8 @@ def trained(**how: Any) -> tuple[nn.Linear, nn.Linear]:
     return before, model
 
 
-def test_the_loss_that_is_given_is_minimised() -> None:
-    """Training follows the gradient of the given loss, whatever losses it reports."""
+def test_the_given_loss_is_minimised() -> None:
+    """Training follows the gradient of the given loss, although it reports cross-entropy."""
     loss = class_balanced(LABELS, 3)
     before, model = trained(local_loss=loss)
     weight = before.weight.detach().clone().requires_grad_()

@@ -56,7 +56,7 @@ def test_each_pass_sees_every_sample_once(count: int, epochs: int, batch_size: i
         assert all(len(batch) == batch_size for batch in batches[:-1])
 
 
-def test_equals_plain_loop() -> None:
+def test_training_equals_a_plain_loop() -> None:
     """Parameters and loss equal the results of a hand-written loop."""
     images, labels = torch.randn(24, 8), torch.arange(24) % 2
     ours, plain = nn.Linear(8, 2), nn.Linear(8, 2)
@@ -95,7 +95,7 @@ def test_dropout_follows_the_generator() -> None:
 
 
 def test_default_optimizer_is_the_papers() -> None:
-    """The default optimizer is Adam with learning rate 1e-4, whose first step is that long."""
+    """The default is Adam, whose first step is as long as its learning rate, 1e-4."""
     model = nn.Linear(8, 2)
     before = get_parameters(model)[0]
     train(model, torch.randn(4, 8), torch.tensor([0, 1, 0, 1]), generator=np.random.default_rng(7))
@@ -127,7 +127,7 @@ def test_evaluation_does_not_depend_on_batches(count: int, batch_size: int) -> N
         (4, {"batch_size": 0}, "batch_size=0"),
     ],
 )
-def test_what_cannot_train_is_refused(count: int, given: dict[str, Any], sentence: str) -> None:
+def test_invalid_arguments_are_refused(count: int, given: dict[str, Any], sentence: str) -> None:
     """Training refuses zero samples, epochs or batch size; evaluation refuses zero samples."""
     with pytest.raises(SettingsError, match=sentence):
         train(nn.Linear(1, 2), *samples(count), generator=np.random.default_rng(7), **given)

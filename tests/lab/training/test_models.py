@@ -24,7 +24,7 @@ def test_mnist_model_has_the_published_size(num_classes: int, size: int) -> None
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (1, 8, 8), (3, 32, 32), (3, 20, 13)])
-def test_returns_a_logit_for_each_class(shape: tuple[int, int, int]) -> None:
+def test_models_return_a_logit_for_each_class(shape: tuple[int, int, int]) -> None:
     """The model takes images of the shape it was built for."""
     model = build_model(shape, 52, seed=0)
     assert model.training
@@ -53,7 +53,7 @@ def model_with_buffers() -> nn.Module:
     return nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 3))
 
 
-def test_copies_everything() -> None:
+def test_parameters_and_buffers_are_copied() -> None:
     """A model with another model's arrays computes the same outputs, bit by bit."""
     source, target = model_with_buffers(), model_with_buffers()
     images = torch.randn(5, 1, 4, 4)
@@ -66,7 +66,7 @@ def test_copies_everything() -> None:
     )
 
 
-def test_takes_averages_and_read_only_arrays() -> None:
+def test_averages_and_read_only_arrays_are_accepted() -> None:
     """Arrays of another type, as averaging leaves them, and read-only arrays are accepted."""
     model = model_with_buffers()
     arrays = [np.full(array.shape, 1.0) for array in get_parameters(model)]
@@ -79,7 +79,7 @@ def test_takes_averages_and_read_only_arrays() -> None:
     assert model.state_dict()["0.weight"].dtype == torch.float32
 
 
-def test_arrays_that_do_not_fit_are_refused_and_nothing_changed() -> None:
+def test_arrays_that_do_not_fit_are_refused() -> None:
     """Too few arrays or a wrong shape are refused, and the model stays unchanged."""
     model = nn.Linear(3, 2)
     before = get_parameters(model)

@@ -17,11 +17,12 @@ _AT_RANDOM: Final = 0.1  # alpha_3
 def draw_by_value(
     values: ArrayLike, num_participants: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return K of N clients, given their values.
+    """Draw K of N clients by their values.
 
     The alpha_1 N clients with the lowest values are left out. From the rest, (1 - alpha_3) K are
-    drawn without replacement with probabilities proportional to ``exp(alpha_2 v_k)``. The remaining
-    places go to any clients not drawn yet, uniformly. The constants are 0.75, 0.01 and 0.1.
+    drawn without replacement, with probabilities proportional to ``exp(alpha_2 v_k)``. The
+    remaining places are filled uniformly from all clients not drawn yet. The constants are 0.75,
+    0.01 and 0.1.
     """
     value = np.asarray(values, dtype=np.float64)
     drawn = int((1 - _AT_RANDOM) * num_participants)
@@ -46,8 +47,8 @@ class ActiveSelector(LossSelector):
 
     - The first values: as in FedCor's code, every client evaluates the model in its first round.
       This costs N evaluations once.
-    - The loss: here the mean over a training's batches, which clients report anyway. The paper uses
-      the model's loss before the training.
+    - The loss: here the mean over the batches of the client's last local training, which clients
+      report anyway. The paper uses the loss of the model that the client received.
     - K above N / 4: fewer low-value clients are left out, so that enough remain to draw from.
 
     Parameters

@@ -30,7 +30,7 @@ def class_imbalance(label_counts: ArrayLike) -> NDArray[np.float64]:
 def first_probabilities(
     label_counts: ArrayLike, times: ArrayLike, server_round: int
 ) -> NDArray[np.float64]:
-    """Return the probability of each client to be drawn first; label counts are (N, C).
+    """Return each client's probability of being drawn first, from label counts (N, C).
 
     Proportional to ``1 / QCID({n})^beta_1 + lambda sqrt(3 ln k / (2 T_n))`` in round k, with
     beta_1 = 1 and lambda = 10. Both k and the `times` T_n count from 1.
@@ -44,10 +44,11 @@ def first_probabilities(
 def next_probabilities(
     label_counts: ArrayLike, chosen_counts: ArrayLike, place: int
 ) -> NDArray[np.float64]:
-    """Return the probability of each remaining client, label counts (N, C), to be drawn m-th.
+    """Return each remaining client's probability of being drawn m-th, from label counts (N, C).
 
     Proportional to ``QCID(M)^beta_(m-1) / QCID(M + {n})^beta_m`` with beta_m = m > 1, where M is
-    the set of the m - 1 clients chosen so far. The numerator is the same for all and cancels.
+    the set of the m - 1 clients chosen so far. The numerator is the same for every client and
+    cancels.
     """
     imbalance = class_imbalance(np.asarray(label_counts) + np.asarray(chosen_counts))
     # In logarithms, since raising to the power K would overflow.

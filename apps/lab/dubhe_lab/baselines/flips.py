@@ -15,10 +15,9 @@ _CLUSTERS_BEYOND_CLASSES: Final = 10
 
 
 def label_clusters(label_counts: ArrayLike) -> NDArray[np.int64]:
-    """Return the cluster of each client, by k-means on label distributions (N, C).
+    """Cluster clients by k-means on their label distributions (N, C); return each one's cluster.
 
-    The number of clusters k, from 2 to C + 10 or N / 2, is chosen to minimise the Davies-Bouldin
-    index
+    The number of clusters k, from 2 to C + 10 or N / 2, minimises the Davies-Bouldin index
 
         DB = 1/k sum_i max_(j != i) (s_i + s_j) / ||m_i - m_j||
 
@@ -48,10 +47,10 @@ def label_clusters(label_counts: ArrayLike) -> NDArray[np.int64]:
 def take_turns(
     clusters: ArrayLike, times: ArrayLike, num_participants: int, first: int = 0
 ) -> NDArray[np.int64]:
-    """Return K of N clients, round robin over the clusters, least picked clients first.
+    """Return K of N clients, round robin over the clusters, least-picked clients first.
 
     `clusters` holds each client's cluster, `times` how often each was chosen before. Ties go to the
-    lower index. The first turn is cluster `first`'s, or the next one's that has clients.
+    lower index. Cluster `first` has the first turn; if it is empty, the next non-empty one has it.
     """
     cluster_of = np.asarray(clusters, dtype=np.int64)
     order, turns = np.argsort(np.asarray(times), kind="stable"), np.empty_like(cluster_of)
@@ -66,14 +65,14 @@ class FlipsSelector(OracleSelector):
     """Takes turns among clusters of clients with similar labels.
 
     Clients are clustered once, by k-means on their label distributions. Each round goes round robin
-    over the clusters and picks the least picked clients of each first. After Bhope et al., "FLIPS:
+    over the clusters and picks the least-picked clients of each first. After Bhope et al., "FLIPS:
     Federated Learning using Intelligent Participant Selection", Middleware 2023
     (https://arxiv.org/abs/2308.03901).
 
     Choices the paper leaves open, or varies between experiments:
 
     - The number of clusters: the paper takes the elbow of the Davies-Bouldin index over repeated
-      k-means. Here it is the minimum, which needs nobody to read a curve.
+      k-means. Here it is the minimum, so that nobody has to read a curve.
     - Ties between clients picked equally often are broken at random in each round.
     - A round's first turn goes to the cluster after the previous round's last one.
 

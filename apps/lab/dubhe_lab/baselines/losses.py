@@ -50,7 +50,7 @@ class LossSelector(RollCall):
     def candidates(
         self, aliases: Sequence[str], past: Past, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Return the indices of the clients to evaluate the current model; none by default.
+        """Return the indices of clients that should evaluate the current model; none by default.
 
         `choose` then finds their losses in `Past.reports`, as reports for the coming round.
         """
@@ -62,7 +62,7 @@ class LossSelector(RollCall):
         return replace(state, past=state.past.with_reports(_by_alias(state, reports)))
 
     def step(self, state: RollCallState, replies: Replies) -> tuple[RollCallState, Batch | Plan]:
-        """Store the aliases or the losses, and go on."""
+        """Store the aliases or the losses, and continue the round."""
         if not isinstance(state.batch, LossRequest):
             return super().step(state, replies)
         reports: dict[int, Report] = {}

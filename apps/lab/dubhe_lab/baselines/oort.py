@@ -20,7 +20,7 @@ _BELOW_SMALLEST: Final = 0.999
 
 
 def exploration(server_round: int) -> float:
-    """Return the share of new clients in round t, from 1: ``0.9 * 0.98^t``, and at least 0.2.
+    """Return the share of new clients in round t = 1, 2, ...: ``max(0.9 * 0.98^t, 0.2)``.
 
     Examples
     --------
@@ -62,21 +62,21 @@ def exploit(client_scores: ArrayLike, number: int, rng: np.random.Generator) -> 
 
 
 class OortSelector(LossSelector):
-    """Exploits clients with high utility by `exploit`, and explores clients that never trained.
+    """Exploits clients with high utility (see `exploit`), and explores clients that never trained.
 
     The utility is ``U_i = |B_i| sqrt(1/|B_i| sum_k loss(k)^2)`` over the samples k that client i
-    last trained on. Clients report the root; ``|B_i|`` cancels, since all train on equally many
-    samples. A round exploits ``floor((1 - epsilon) K)`` clients and fills the other places with new
-    ones. After Lai et al., "Oort: Efficient Federated Learning via Guided Participant Selection",
-    OSDI 2021 (https://arxiv.org/abs/2010.06081), with the constants and the order of steps of its
-    code, `oort.py` in https://github.com/SymbioticLab/Oort.
+    last trained on. Clients report the root; ``|B_i|`` cancels, since it is the same for every
+    client here. A round exploits ``floor((1 - epsilon) K)`` clients and fills the other places with
+    new ones. After Lai et al., "Oort: Efficient Federated Learning via Guided Participant
+    Selection", OSDI 2021 (https://arxiv.org/abs/2010.06081), with the constants and the order of
+    steps of its code, `oort.py` in https://github.com/SymbioticLab/Oort.
 
-    Choices the paper and the code leave open, or where this differs:
+    Choices the paper and the code leave open, or differences from them:
 
     - There is no duration term and no pacer, since no client is late here, and no blacklist, which
       is off in the code too.
-    - New clients are drawn uniformly. The code prefers clients with many samples; here all hold
-      equally many.
+    - New clients are drawn uniformly. The code prefers clients with many samples; here all clients
+      have the same number.
     - When too few new clients are left for their places, explored clients fill the round by score.
       The code fills that round at random and stops exploring.
 

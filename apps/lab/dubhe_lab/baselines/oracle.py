@@ -1,4 +1,4 @@
-"""Label oracles: selectors that see every client's labels in the clear, and the greedy one."""
+"""Label oracles: selectors that see every client's labels in the clear; greedy selection."""
 
 from collections.abc import Sequence
 

@@ -24,7 +24,8 @@ class PowerOfChoiceSelector(LossSelector):
 
     - d: the paper's experiments vary it from K up. Here it is min(2 K, N), as in HiCS-FL's code
       (https://arxiv.org/abs/2310.00198), so a round costs up to 2 K evaluations.
-    - Candidates are drawn uniformly, since all clients in an experiment hold equally many samples.
+    - Candidates are drawn uniformly, since all clients in an experiment have the same number of
+      samples.
     - A candidate that does not answer is chosen only if fewer than K answer: the missing places are
       then filled at random.
 

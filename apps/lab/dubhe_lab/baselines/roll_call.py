@@ -1,9 +1,9 @@
 """The base of all baselines: the server asks for aliases once, then chooses without the nodes.
 
-A baseline needs no registration, keys or ciphertexts. `RollCall` runs the one exchange that is
-left, in which nodes say their aliases, and keeps the past that selectors may use (`Past`). A
-subclass implements `choose`. Since choices depend on aliases and not on Flower's random node ids,
-the same seed selects the same clients in every run.
+A baseline needs no registration, keys or ciphertexts. `RollCall` runs the only exchange it needs,
+in which nodes send their aliases, and records past choices and losses for selectors that use them
+(`Past`). A subclass implements `choose`. Since choices depend on aliases and not on Flower's random
+node ids, the same seed selects the same clients in every run.
 """
 
 import secrets
@@ -140,10 +140,15 @@ class RollCall(Selector[RollCallState]):
         eligible: Collection[int] | None = None,
     ) -> tuple[RollCallState, Batch | Plan]:
         """Ask unknown nodes for their aliases, or choose if all are known."""
-        here = frozenset(present)
-        may = here if eligible is None else here & frozenset(eligible)
-        state = replace(state, server_round=server_round, eligible=may, batch=None, stages=())
-        unknown = sorted(here - state.aliases.keys() - state.refused)
+        connected = frozenset(present)
+        state = replace(
+            state,
+            server_round=server_round,
+            eligible=connected if eligible is None else connected & frozenset(eligible),
+            batch=None,
+            stages=(),
+        )
+        unknown = sorted(connected - state.aliases.keys() - state.refused)
         if not unknown:
             return self._plan(state, ())
         header = Envelope(secrets.token_bytes(EPOCH_ID_BYTES), Stage.HELLO.value, sequence=1)

@@ -1,4 +1,4 @@
-"""The cost of encryption, compared with encrypting each element alone and with a lower bound."""
+"""The cost of encryption, next to one ciphertext per element and to lower bounds."""
 
 import secrets
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class CryptoSettings(CommandSettings):
 
 
 def bench_crypto(settings: CryptoSettings) -> BenchResults:
-    """Time encryption, sums and sealed keys against phe element by element and a lower bound."""
+    """Time encryption, sums and sealed keys, against phe per element and lower bounds."""
     key_bits, length = settings.key_bits, settings.length
     key = generate_secret_key(key_bits)
     layout = Layout(key_bits, _NUM_CLIENTS, {"registry": Slots(length, 1)})
@@ -78,7 +78,7 @@ def bench_crypto(settings: CryptoSettings) -> BenchResults:
 
 
 def _as_phe(key: SecretKey) -> tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]:
-    """Return the keys for `phe`, which encrypts element by element, as the paper does."""
+    """Return the key pair for `phe`, which encrypts element by element, as the paper does."""
     public = phe.PaillierPublicKey(key.public_key.n)
     p = int.from_bytes(key.to_bytes(), "big")
     return public, phe.PaillierPrivateKey(public, p, key.public_key.n // p)
@@ -119,8 +119,9 @@ def _table(settings: CryptoSettings, timings: dict[str, list[float]]) -> Table:
 
     return Table(
         f"A registry of {settings.length} under a key of {settings.key_bits} bits: median CPU "
-        "time, and the minimum in brackets. The floor is two half-size exponentiations, for a sum "
-        "the bare products modulo n^2, and for sealing a key agreement on X25519.",
+        "time, and the minimum in brackets. Floors: two half-size exponentiations for encryption "
+        "and decryption, the bare products modulo n^2 for a sum, and an X25519 key agreement for "
+        "sealing.",
         ("", "packed", "element by element (phe, gmpy2)", "floor"),
         [
             row("encrypt", "encrypt", "encrypt, element by element", "floor"),
@@ -133,7 +134,7 @@ def _table(settings: CryptoSettings, timings: dict[str, list[float]]) -> Table:
 
 
 def _short(seconds: float) -> str:
-    """Return a time in a fitting unit."""
+    """Return a time in milliseconds or microseconds, whichever fits."""
     return f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.2f} us"
 
 
@@ -147,7 +148,7 @@ def _half_size_exponentiations(key: SecretKey) -> Callable[[], object]:
 
 
 def _products(key: SecretKey, vectors: list[bytes]) -> Callable[[], object]:
-    """Return the bare multiplications of a sum, on numbers already parsed and checked."""
+    """Return the bare multiplications of a sum, on numbers that are parsed and checked already."""
     modulus, size = gmpy2.mpz(key.public_key.n_square), key.public_key.ciphertext_bytes
     joined = b"".join(vectors)
     factors = [
@@ -165,6 +166,6 @@ def _products(key: SecretKey, vectors: list[bytes]) -> Callable[[], object]:
 
 
 def _key_agreement(recipient: RecipientKey) -> Callable[[], object]:
-    """Return the part that sealing needs at least: a fresh key and a key agreement."""
+    """Return the least that sealing takes: making a fresh key and agreeing on a secret."""
     public = X25519PrivateKey.from_private_bytes(recipient.to_bytes()).public_key()
     return lambda: X25519PrivateKey.generate().exchange(public)

@@ -1,4 +1,4 @@
-"""The server's cost for connected nodes outside the sample that registers."""
+"""What connected nodes cost the server when they are not in the sample that registers."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class PresentSettings(CommandSettings):
 
 
 class _NodesApart(ForwardingGrid):
-    """A Grid that adds up its nodes' CPU time, so that it can be subtracted from the server's."""
+    """A Grid that adds up its nodes' CPU time, to subtract it from the server's."""
 
     seconds = 0.0
 
@@ -76,10 +76,10 @@ def bench_present(settings: PresentSettings) -> BenchResults:
         measured={"seconds": {str(number): of for number, of in seconds.items()}},
         tables=[
             Table(
-                f"At most {settings.max_registered} nodes register in an epoch of "
+                f"At most {settings.max_registered} nodes register per registration period of "
                 f"{settings.num_rounds} rounds. The server's CPU time, including Flower's messages "
                 "but not encryption, which adds the same for every N.",
-                ("", "registration and draw", "a draw", "an epoch"),
+                ("", "registration and draw", "a draw", "whole period"),
                 [
                     (
                         f"N = {number}",
@@ -99,7 +99,7 @@ def _selection(settings: PresentSettings, number: int) -> Callable[[int], float]
     strategy, app = federation(
         number,
         _KEY_BITS,
-        lambda _context, _round: True,  # nodes with `willing` answer for themselves
+        lambda _context, _round: True,  # with `willing`, each node answers for itself
         num_participants=settings.num_participants,
         registration_interval=settings.num_rounds,
         max_registered=settings.max_registered,

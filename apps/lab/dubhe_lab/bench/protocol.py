@@ -1,9 +1,9 @@
 """The cost of a registration and of the rounds after it, stage by stage and relative to training.
 
-The server and its messages are real. The nodes are `RecycledNodes`: a few real ones whose answers
-stand for all, so that federations of thousands of nodes fit in one process. All times are CPU
-times. The summary divides them by the training time of K MNIST clients, since a share of the
-training is what users feel.
+The server and its messages are real. The nodes are `RecycledNodes`: a few real nodes whose answers
+are reused for the rest, so that a federation of thousands of nodes fits in one process. All times
+are CPU times. The summary divides them by the training time of K MNIST clients, since users notice
+the cost of selection only relative to training.
 """
 
 import gc
@@ -93,7 +93,7 @@ def server_and_nodes(
     The nodes are the same for all methods. Other keywords are fields of `StudySettings`.
     """
     settings = StudySettings.of(num_clients=num_clients, tries=_TRIES, **given)
-    # Without simulation, so that nodes encrypt and draw in private.
+    # Without simulation, nodes encrypt and draw in private.
     protocol = replace(
         settings.protocol_settings(method), rounds_per_draw=rounds_per_draw, simulation=None
     )
@@ -108,7 +108,10 @@ def measured_rounds(
     num_rounds: int,
     present: Collection[int] | None = None,
 ) -> list[RoundCost]:
-    """Select for some rounds, the first of which registers; `present` defaults to all nodes."""
+    """Select for some rounds, the first of which registers, and return their costs.
+
+    `present` holds the connected nodes, by default all.
+    """
     state = coordinator.initial_state()
     here = list(nodes.ids) if present is None else present
     rounds = []
@@ -142,10 +145,10 @@ def bench_protocol(settings: ProtocolSettings) -> BenchResults:
     trained: list[float] = []
     rounds: dict[tuple[str, int], list[RoundCost]] = {}
     how = {"key_bits": settings.key_bits, "num_participants": settings.num_participants}
-    for method in MEASURED:  # warm up: one-time imports and tables are not a node's cost
+    for method in MEASURED:  # warm up, since imports and tables are needed only once
         measured_rounds(*server_and_nodes(method, min(settings.sizes), 8, **how), 1)
     gc.collect()
-    gc.freeze()  # nor is collecting garbage among torch's objects
+    gc.freeze()  # keeps torch's objects out of the garbage collections that are timed
     for num_clients in settings.sizes:
         for method in MEASURED:
             if train is not None:
@@ -185,7 +188,7 @@ def bench_protocol(settings: ProtocolSettings) -> BenchResults:
 
 
 def one_training() -> Callable[[], object]:
-    """Return the training of one client of MNIST in one round: N_VC = 128, B = 8, one thread."""
+    """Return a function that trains one MNIST client for a round: N_VC = 128, B = 8, one thread."""
     # torch is an extra, and only some figures need it.
     import torch  # noqa: PLC0415
 
@@ -267,11 +270,12 @@ def _summary(
         shares = _shares(costs, of_training)
         told = (f"{shares[name]:.2%}" if name in shares else "" for name in columns)
         rows.append((f"N = {number}, {method}", *told))
-    training = "; the training was not measured"
+    training = ", which was not measured"
     if of_training is not None:
-        training = f" of {of_training:.2f} s, which K clients train on MNIST (B = 8, N_VC = 128)"
+        training = f" of {of_training:.2f} s, for K clients on MNIST (B = 8, N_VC = 128)"
     return Table(
-        f"Selection with a registration every {_INTERVAL} rounds, as a share of a round{training}.",
+        f"Selection with a registration every {_INTERVAL} rounds, as a share of the training in a "
+        f"round{training}.",
         ("", *columns.values()),
         rows,
     )

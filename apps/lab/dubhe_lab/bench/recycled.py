@@ -1,8 +1,8 @@
-"""A federation of any size in one process: a few real nodes, whose answers stand for all.
+"""A federation of any size in one process: a few real nodes, whose answers are reused for the rest.
 
 The server's side is real: it handles one message and one set of ciphertexts per node. The clients'
-side is measured on the real nodes only. Sums decrypt, since every repeated answer is valid, and
-repeated nodes volunteer as often as the participation probabilities say.
+side is measured on the real nodes only. Sums decrypt, since every reused answer is valid, and
+the other nodes volunteer as often as the participation probabilities say.
 """
 
 import os
@@ -41,7 +41,7 @@ class RecycledNodes:
     """Answers batches for many nodes, of which only some are real.
 
     `seconds` holds the time of all clients together, by stage: measured for real nodes and agents,
-    and extrapolated to the repeated nodes.
+    and extrapolated to the other nodes.
     """
 
     def __init__(self, num_nodes: int, num_real: int, *, num_classes: int, key_bits: int) -> None:
@@ -79,7 +79,7 @@ class RecycledNodes:
         before = self.seconds[stage]
         asked = dict(zip(range(self.num_real), batch.fields.items(), strict=False))
         answers = [self._handle(index, request) for index, (_, request) in asked.items()]
-        # Count the repeated nodes as if each had taken the same time.
+        # Charge every other node the average time of a real one.
         self.seconds[stage] = before + (self.seconds[stage] - before) * len(batch.requests) / len(
             answers
         )
@@ -104,7 +104,7 @@ class RecycledNodes:
         return reply
 
     def _as_agent(self, node_id: int, request: Fields) -> Fields:
-        """Have the real nodes answer as agents, in turns."""
+        """Let the real nodes take turns as agents."""
         index = node_id - _FIRST_ID
         if self.num_real < len(self.ids):
             self._turn += 1
@@ -113,7 +113,7 @@ class RecycledNodes:
         return handle(index, request)
 
     def _make_key(self, index: int, request: Fields) -> Fields:
-        """Seal the key for at most `_MOST_SEALED` nodes, and repeat the result for the rest."""
+        """Seal the key for at most `_MOST_SEALED` nodes, and reuse the result for the rest."""
         keys = request["public-keys"]
         assert isinstance(keys, bytes)  # noqa: S101 - as the message declares it
         some = keys[: _MOST_SEALED * PUBLIC_KEY_BYTES]
@@ -131,7 +131,7 @@ class RecycledNodes:
         return {**reply, "sealed-keys": (sealed * -(-wanted // len(sealed)))[:wanted]}
 
     def _more_draws(self, batch: Batch, request: ParticipateRequest) -> list[Fields]:
-        """Draw for the repeated nodes, with the average probability to volunteer."""
+        """Draw for the nodes that are not real, which volunteer with the average probability."""
         if self.num_real == len(self.ids):
             return []
         assert self._announced is not None  # noqa: S101 - nodes join before they draw
@@ -145,7 +145,7 @@ class RecycledNodes:
 
 
 class _Joined(Mapping[int, Fields]):
-    """The answers to *join*: repeated nodes get their own alias and key."""
+    """The answers to *join*: nodes that are not real get an alias and a key of their own."""
 
     def __init__(self, ids: range, answers: Sequence[Fields]) -> None:
         self._ids = ids

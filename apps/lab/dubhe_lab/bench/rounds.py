@@ -39,7 +39,7 @@ _NUM_CLASSES: Final = 10
 _FLOOR: Final = "a plain loop"
 
 
-def _is_there(package: str) -> bool:
+def _is_installed(package: str) -> bool:
     return find_spec(package) is not None
 
 
@@ -52,10 +52,10 @@ class RoundsSettings(CommandSettings):
     num_rounds: int = option(5, "Rounds to measure, after one to warm up.", least=1, quick=2)
     repeats: int = option(2, "Passes over all engines.", least=1, quick=1)
     ray: bool = option(
-        default=_is_there("ray"), about="Measure Flower with Ray, if installed.", quick=False
+        default=_is_installed("ray"), about="Measure Flower with Ray, if installed.", quick=False
     )
     pfl: bool = option(
-        default=_is_there("pfl"), about="Measure pfl-research, if installed.", quick=False
+        default=_is_installed("pfl"), about="Measure pfl-research, if installed.", quick=False
     )
 
 
@@ -92,7 +92,7 @@ def bench_rounds(settings: RoundsSettings) -> BenchResults:
         tables=[
             Table(
                 title,
-                ("engine", "rounds per second", "of a plain loop"),
+                ("engine", "rounds per second", "relative to a loop"),
                 [(name, f"{rates[name]:.3f}", f"{shares[name]:.0%}") for name in engines],
             )
         ],
@@ -116,7 +116,7 @@ def _between(moments: list[float]) -> list[float]:
 
 
 def _plain_loop(settings: RoundsSettings) -> list[float]:
-    """Train with the clients' own function and average, without sending or managing anything."""
+    """Train each client with the same function and average, without messages or a simulator."""
     model, data = _model(), [_data(row, settings) for row in range(settings.num_clients)]
     average, moments = get_parameters(model), [perf_counter()]
     for _ in range(settings.num_rounds + 1):

@@ -38,7 +38,7 @@ class ScaleSettings(CommandSettings):
 
     sizes: tuple[int, ...] = option(
         (1000, 10_000, 50_000, 1_000_000),
-        "Values of N, separated by commas. If N nodes are too many to register, only the sum runs.",
+        "Values of N, separated by commas; beyond the most that can register, only sums are timed.",
         parse=numbers,
         quick=(100, 200),
     )
@@ -87,7 +87,7 @@ def bench_scale(settings: ScaleSettings) -> BenchResults:
 
 
 def growth_exponent(seconds: Mapping[int, float]) -> float:
-    """Return the slope of a straight line fitted in log-log space."""
+    """Return the slope of a straight line fitted to the logarithms of sizes and times."""
     numbers, values = np.log(list(seconds.keys())), np.log(list(seconds.values()))
     return float(np.polyfit(numbers, values, 1)[0])
 
@@ -121,7 +121,7 @@ def _measure_sum(number: int, key_bits: int) -> dict[str, float]:
 
 
 def _measure_epoch(number: int, settings: ScaleSettings) -> dict[str, Any]:
-    """Register, draw for several rounds at once and run them, then draw and run once more."""
+    """Register, draw for several rounds and run them, then draw and run as many again."""
     server, nodes = server_and_nodes(
         settings.method,
         number,
@@ -171,8 +171,8 @@ def _table(
         for n, of in sums.items()
     ]
     return Table(
-        f"The server's cost by the number of nodes, {method}. CPU time; memory is a fresh "
-        "process's use at the start / at its peak. Clients: all together, extrapolated from a "
+        f"The server's cost by the number of nodes, {method}. Times are CPU times. Memory: a "
+        "fresh process, at its start / at its peak. Clients: all together, extrapolated from a "
         "sample.",
         ("", "sum of N", "its memory", *cells),
         rows,

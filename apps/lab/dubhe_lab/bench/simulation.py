@@ -1,4 +1,4 @@
-"""The cost of selection in a simulation, as a share of the training."""
+"""The cost of selection in a simulation, as a share of the training time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ from dubhe_lab.report.table import Table
 Kind = Literal["plain", "encrypted"]
 
 _KINDS: Final[tuple[Kind, ...]] = ("plain", "encrypted")
-_ROUNDS_PER_DRAW: Final = (20, 1)  # many rounds at once, and each by itself
+_ROUNDS_PER_DRAW: Final = (20, 1)  # draw for many rounds at once, or for each one
 _NUM_CLASSES: Final = 10
 _NUM_SAMPLES: Final = 128
 _CONCENTRATION: Final = 0.1
@@ -112,7 +112,7 @@ def _table(
 
 
 def _selecting(settings: SimulationSettings, engine: str, kind: Kind, ahead: int) -> list[float]:
-    """Return the wall time of the selection in each round."""
+    """Return the wall time that selection takes in each round."""
     strategy, app = federation(
         settings.num_clients,
         num_participants=settings.num_participants,

@@ -14,8 +14,8 @@ from dubhe_flwr.errors import DubheError
 from dubhe_lab.cli import compare, study
 
 _WELCOME = """\
-[bold]Dubhe[/bold] selects the clients that train in each round of federated learning: their data
-together is close to uniform, and the server sees no client's label counts.
+[bold]Dubhe[/bold] selects the clients that train in each round of federated learning, so that
+their pooled data is close to uniform. The server sees no client's label counts.
 
 Start by comparing random selection, Dubhe and a greedy oracle. This trains a
 small model on handwritten digits and takes a minute or two:
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def run_application(application: typer.Typer) -> None:
-    """Run a command line; print an error of this package as one sentence and exit with code 2."""
+    """Run a command line; show this package's errors as one sentence and exit with code 2."""
     try:
         application()
     except DubheError as error:

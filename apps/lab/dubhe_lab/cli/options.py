@@ -26,7 +26,7 @@ def command(
 
     `run` takes the settings first; its other arguments become options too. `build` makes the
     settings from the fields' values (default: ``settings.of``). Fields named in `without` get no
-    option. `shown` holds the help's default for fields whose default only `build` knows.
+    option. `shown` gives the defaults to show in help where only `build` knows them.
     """
     fields = {f.name: f for f in settings.flat_fields() if f.name not in without}
     told = shown or {}

@@ -49,7 +49,7 @@ def _study(
         ),
     ] = None,
     no_heading: Annotated[
-        bool, typer.Option("--no-heading", help="Your table's first line is a client.")
+        bool, typer.Option("--no-heading", help="Your table has no heading line.")
     ] = False,
     client_column: Annotated[
         str | None, typer.Option(help="Your table's column of client names.")
@@ -62,9 +62,7 @@ def _study(
     ] = None,
     equal_weights: Annotated[
         bool,
-        typer.Option(
-            "--equal-weights", help="Your federation weights all clients equally, of any size."
-        ),
+        typer.Option("--equal-weights", help="Weight all clients equally, whatever their sizes."),
     ] = False,
 ) -> None:
     """Select clients without training, and show how balanced and varied their data is.
@@ -122,7 +120,9 @@ def _check_kinds(selection: SelectionSettings) -> None:
         for other in others:
             own = getattr(usual, other.name, None)  # the rule's noise is not an option
             if getattr(selection, other.name, None) != own:
-                raise SettingsError(f"{other.name} is not for {name}={chosen}; leave one out.")
+                raise SettingsError(
+                    f"{other.name} does not apply to {name}={chosen}; leave one of them out."
+                )
 
 
 def _refuse_given(names: Collection[str], why: str) -> None:

@@ -1,4 +1,4 @@
-"""The Flower apps of a comparison: one ClientApp for all methods, and a recorded strategy each."""
+"""The Flower apps of a comparison: one ClientApp for all methods, and a strategy for each."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,9 +40,9 @@ class RecordedSelection(Selection):
     """Selects, trains and aggregates as `Selection` does, and records the results of each round.
 
     After each round, `on_round` gets the round and the accuracy, or None if the strategy did not
-    evaluate the model; round 0 is the initial model. A `LossSelector` gets the losses it asks for:
-    clients evaluate the current model before it chooses, which counts towards the selection's time
-    and bytes, and report their losses after training.
+    evaluate the model; round 0 is the initial model. For a `LossSelector`, clients evaluate the
+    current model before each choice and report their losses after training. The evaluations count
+    towards the time and bytes of the selection.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class RecordedSelection(Selection):
         return evaluation
 
     def result(self, federation: Federation, num_rounds: int) -> MethodResult:
-        """Return the results of all rounds; row i of the federation is the client with alias i.
+        """Return the results of all rounds, with client i as row i of the federation.
 
         Raises `DubheError` if the run ended early.
         """
@@ -156,7 +156,7 @@ class RecordedSelection(Selection):
 def refuse_failures(
     server_round: int, results: Sequence[object], failures: Sequence[object]
 ) -> None:
-    """Raise `DubheError` if a client failed; Flower's strategies would go on without it."""
+    """Raise `DubheError` if a client failed; Flower's strategies would carry on without it."""
     if failures:
         raise DubheError(
             f"Round {server_round}: {len(failures)} of {len(results) + len(failures)} clients "

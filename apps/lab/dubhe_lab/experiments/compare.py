@@ -34,9 +34,9 @@ def compare(
 
     After each round, `on_round` gets the method, the round and the accuracy, or None if the model
     was not evaluated; round 0 is the initial model. Methods in `finished` are not trained again.
-    After every other method, `on_method` gets the results so far. Accuracies and selected sets
-    repeat with the seed. Pass `scenario_of` to use other data and clients; it should cache its
-    result, since every client calls it.
+    After every other method, `on_method` gets the results so far. The same seed gives the same
+    accuracies and selected sets. Pass `scenario_of` to use other data and clients; it should cache
+    its result, since every client calls it.
     """
     device = resolve_device(settings.machine.device)
     scenario = scenario_of(settings)
@@ -79,7 +79,7 @@ def simulate(
     Raises
     ------
     DubheError
-        If the app exits by itself, so that a command does not report success.
+        If the app ends this process, which would otherwise look like success.
     """
     try:
         if engine == "inprocess":

@@ -23,7 +23,7 @@ from dubhe_lab.report.results import ClassProportions, FederationSummary
 
 
 def selected_data(plans: Sequence[Plan], federation: Federation) -> dict[str, Any]:
-    """Return the fields of `Selected`: the data the rounds selected, and notes on what went wrong.
+    """Return the fields of `Selected`: the data selected in each round, and what went wrong.
 
     Row i of the federation is the client with alias i.
     """
@@ -55,14 +55,14 @@ def _notes(plan: Plan) -> list[str]:
 
 
 def federation_summary(federation: Federation) -> FederationSummary:
-    """Return the figures of a federation for the results, as realised rather than as asked for."""
+    """Return the figures of a federation as drawn, which can differ slightly from the settings."""
     names = ("name", "num_clients", "num_classes", "num_samples", "rho", "emd")
     shares = tuple(federation.global_distribution.tolist())
     return FederationSummary(**{n: getattr(federation, n) for n in names}, class_proportions=shares)
 
 
 def provenance(packages: Iterable[str]) -> dict[str, Any]:
-    """Return what might explain a different result: package versions, command line and date."""
+    """Return what a reader needs to repeat a result: package versions, command line and date."""
     return {
         "versions": {
             "python": platform.python_version(),

@@ -20,9 +20,9 @@ class KeptResults:
     settings: CompareSettings
 
     def finished(self) -> dict[str, MethodResult]:
-        """Return the methods in the file, or none without a file.
+        """Return the finished methods in the file, or none if it does not exist.
 
-        Raises `SettingsError` if the file holds anything but results of these settings.
+        Raises `SettingsError` if the file holds anything but results with these settings.
         """
         if not self.path.exists():
             return {}
@@ -45,7 +45,7 @@ class KeptResults:
         return methods
 
     def keep(self, results: ComparisonResults) -> None:
-        """Write results, and keep methods that another run has written since."""
+        """Write the results, and keep methods that another run has added to the file."""
         methods = {**self.finished(), **results.methods}
         in_order = {name: methods[name] for name in METHODS if name in methods}
         config = {**results.config, "methods": list(in_order)}

@@ -43,7 +43,7 @@ class AnsweredSelector(Selector[RollCallState]):
         return self._answered(*self.selector.begin_round(state, server_round, present, eligible))
 
     def step(self, state: RollCallState, replies: Replies) -> tuple[RollCallState, Batch | Plan]:
-        """Go on with replies that came through the adapter."""
+        """Pass on the replies that came through the adapter."""
         return self._answered(*self.selector.step(state, replies))
 
     def _answered(

@@ -66,7 +66,7 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     Raises
     ------
     DataError
-        If the table cannot be read, or can be read in two ways; the message names the remedy.
+        If the table cannot be read, or can be read in two ways; the message says what to do.
     SettingsError
         If an argument is invalid.
 
@@ -200,7 +200,7 @@ def _costs(
 
 
 def _of_vault(plain: Plan, encrypted: Plan) -> list[StageReport]:
-    """Return the exchanges that a plain round lacks, in which keys are made and sums opened."""
+    """Return the exchanges that only an encrypted round has, which make keys and open sums."""
     reports = _reports(encrypted)
     num_sums = max(1, sum(report.stage == Stage.SETTLE for report in plain.stages))
     numbers = {Stage.KEYGEN: 1, Stage.APPOINT: 1, Stage.OPEN: num_sums}

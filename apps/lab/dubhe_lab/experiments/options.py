@@ -56,9 +56,10 @@ def option(
     """Return a field of `CommandSettings`.
 
     `choices` are the allowed values of the field, or of each element of a tuple; ``Literal`` types
-    bring their own. `least` is the smallest allowed value. `parse` turns the field's name and a
-    text into a value, where the type alone cannot. Keywords for the command: `spelt` are the
-    option's names, `shown` is the default that help shows for None, and `quick` a smaller default.
+    bring their own. `least` is the smallest allowed value. `parse` makes a value from the field's
+    name and a text, for types that the command line cannot parse. More keywords describe the
+    command's option: `spelt` its names, `shown` the default in help instead of None, and `quick`
+    the default with --quick.
     """
     about_it = {"about": about, "choices": choices, "least": least, "parse": parse, **told}
     return field(default=default, metadata=about_it)
@@ -133,7 +134,7 @@ def _add(
 
 @dataclass(frozen=True, kw_only=True)
 class CommandSettings:
-    """Settings made of `option` fields and nested settings; all field names are distinct."""
+    """Settings made of `option` fields and nested settings; no two share a field name."""
 
     def __post_init__(self) -> None:
         """Check the fields; nested settings have already checked theirs."""
@@ -150,7 +151,7 @@ class CommandSettings:
 
     @classmethod
     def of(cls, **given: Any) -> Self:
-        """Return settings from a flat set of names, nested ones included; None means default."""
+        """Return settings from flat names, nested ones included; None means the default."""
         own: dict[str, Any] = {}
         for each in fields(cls):
             if (inner := _inner(each)) is not None:

@@ -12,14 +12,14 @@ from dubhe_lab.experiments.settings import STUDIED, CompareSettings, StudySettin
 from dubhe_lab.report.picture import method_label
 
 _LINES: Final = 5
-"""Lines per method of a comparison in a file or a pipe, besides one for the initial model."""
+"""Lines per method in a file or a pipe, after one for the initial model."""
 
 
 @contextmanager
 def compare_progress(
     console: Console, settings: CompareSettings
 ) -> Iterator[Callable[[str, int, float | None], None]]:
-    """Show the progress of a comparison, and limit Flower's log to warnings meanwhile.
+    """Show the progress of a comparison, with Flower's log limited to warnings.
 
     Yields the `on_round` callback of `dubhe_lab.experiments.compare.compare`.
     """
@@ -31,7 +31,7 @@ def compare_progress(
         remark = "" if accuracy is None else f"accuracy {accuracy:.1%}"
         if remark:
             bar.update(task, remark=remark)
-        # Round 0 is the initial model and trains nobody.
+        # Round 0 is the initial model, which nobody trains.
         bar.update(task, advance=min(server_round, 1), description=method_label(method))
         if server_round in told and not console.is_terminal:
             rounds = f"{method_label(method)}: round {server_round} of {last}"
@@ -81,7 +81,7 @@ class StudyProgress:
 
 @contextmanager
 def study_progress(console: Console, settings: StudySettings) -> Iterator[StudyProgress]:
-    """Show the progress of a study, as reported to the `StudyProgress` that this yields."""
+    """Show the progress of a study, and yield the `StudyProgress` to report it to."""
     with _bar(console, "rounds", "left  {task.fields[remark]}") as bar:
         yield StudyProgress(bar, settings.num_rounds)
 

@@ -36,7 +36,7 @@ DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
 """Selection settings of each Dubhe method: the paper's, searched thresholds, and our defaults."""
 
 SEEING_LOSSES: Final = ("powd", "afl", "oort")
-"""Methods that select by clients' losses, so that they need a model."""
+"""Methods that select by clients' losses, and so need a model."""
 
 METHODS: Final = ("random", *DUBHE, "greedy", "flips", "fedcbs", "fedentopt", *SEEING_LOSSES)
 """All selection methods; greedy, flips, fedcbs and fedentopt are label oracles."""
@@ -50,7 +50,7 @@ STUDIED: Final = ("random", "dubhe", "greedy")
 
 @dataclass(frozen=True, kw_only=True)
 class FederationSettings(CommandSettings):
-    """The drawn federation: how many clients there are, and how their data is skewed."""
+    """A drawn federation: its number of clients, and the skew of their data."""
 
     num_clients: int = option(1000, "N: number of clients in the federation.", least=1)
     num_samples: int = option(128, "Samples per client.", least=1)
@@ -253,7 +253,7 @@ class ExperimentSettings(CommandSettings):
             equal_weights=True,  # all clients have the same number of samples
             max_registered=max(Settings.max_registered, self.federation.num_clients),
             seed=self.federation.seed,
-            rounds_per_draw=1,  # the costs assume that each round is drawn by itself
+            rounds_per_draw=1,  # so that each round's cost includes its own draw
             simulation="encrypted" if self.encrypted else "plain",
         )
 
@@ -328,7 +328,7 @@ class CompareSettings(ExperimentSettings):
 
     @classmethod
     def for_dataset(cls, dataset: str, **given: Any) -> Self:
-        """Return settings with defaults that suit a data set; None means the default.
+        """Return settings with defaults that suit a data set; None stands for the default.
 
         ``digits`` gets a federation that trains in about a minute, every other data set the
         paper's federation.
@@ -341,6 +341,6 @@ class CompareSettings(ExperimentSettings):
         return cls.of(**usual | own)
 
     def is_evaluated(self, server_round: int) -> bool:
-        """Return whether to test the model after this round; round 0 is the initial model."""
+        """Return whether to evaluate the model after this round; round 0 is the initial model."""
         at_the_end = server_round > self.num_rounds - max(5, self.num_rounds / 4)
         return at_the_end or server_round % self.evaluate_every == 0

@@ -87,7 +87,7 @@ def study(
 
     `on_round` gets the method and the round after each selection, `on_answer` the method and the
     arguments of `rounds_in_memory`'s callback, and `on_method` the results after each method. The
-    selected sets repeat with the seed, encrypted or not.
+    same seed gives the same selected sets, encrypted or not.
     """
     if seeing := [method for method in methods if method in SEEING_LOSSES]:
         raise SettingsError(
@@ -158,7 +158,7 @@ def rounds_in_memory(
     policies: Sequence[NodePolicy],
     on_answer: Callable[[str, int, int], None] = tell_nobody,
 ) -> Iterator[Plan]:
-    """Run the real protocol without Flower, and yield the plan of each round, without end.
+    """Run the real protocol without Flower, and yield the plan of each round, forever.
 
     The nodes have the ids 0, 1, ..., N-1 and are always connected. Before each answer, `on_answer`
     gets the stage, the number of nodes that have answered and the number asked.

@@ -1,4 +1,4 @@
-"""The reproduction of the paper, and experiments that go past it.
+"""The reproduction of the paper, and experiments beyond it.
 
 Each experiment lists the measurements it needs (`cells.Cell`) and turns their results into a
 `page.Section` of text, tables and pictures. `cells.run_cells` measures each cell once and stores it

@@ -1,4 +1,4 @@
-"""Past the paper: all selection methods side by side, by K, by skew and with many classes."""
+"""Beyond the paper: all selection methods side by side, by K, by skew and with many classes."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -82,7 +82,7 @@ def _cells(options: PaperSettings) -> list[Cell]:
         cells.append(_letters(options, method))
     for method in _METHODS:
         cells += _trainings(options, method)
-    # K = 20 in the usual federation belongs to two tables.
+    # Two tables show K = 20 in the usual federation.
     return list({cell.key: cell for cell in cells}.values())
 
 
@@ -117,8 +117,8 @@ def _report(options: PaperSettings, found: Found) -> Section:
         [
             (
                 f"N = {CLIENTS[scale]}, rho = 10, EMD_avg = 1.5, K = 20 and H = 20 unless noted. "
-                "EMD* is the selected data's mean distance from uniform, bias the distance of its "
-                "mean; local EMD is the other label term of the bound."
+                "EMD* is the selected data's mean distance from uniform, and bias the distance of "
+                "the mean over all rounds; local EMD is the other label term of the bound."
             )
         ],
         [
@@ -154,7 +154,7 @@ def _pictures(options: PaperSettings, found: Found) -> list[Picture]:
     }
     if not points:
         return []
-    caption = "Balance (lower is better) against the share of clients reached (right), K = 20."
+    caption = "Balance (lower is better) by the share of clients reached (right is better), K = 20."
     panel = partial(
         draw_balance, points=points, num_rounds=_reached_in(options), title="Balance and spread"
     )
@@ -187,7 +187,7 @@ def _accuracies(options: PaperSettings, method: Method, found: Found) -> list[fl
 
 
 EXPERIMENT: Final = Experiment(
-    "Past the paper: every selection method by K, skew and number of classes.",
+    "Beyond the paper: every selection method by K, skew and number of classes.",
     _cells,
     _report,
     needs_all=False,

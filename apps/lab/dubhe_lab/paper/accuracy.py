@@ -1,8 +1,8 @@
 """Accuracy in the paper's federations: Figures 2, 7, 8 and 9.
 
-The four experiments of this module share `trainings.training_cell`: motivation (random selection
-under skew), curves (accuracy over rounds), averages (accuracy in the federations of Table 1) and
-FEMNIST (handwritten letters). Cells that two of them need are measured once.
+The module has four experiments: motivation (random selection under skew), curves (accuracy over
+rounds), averages (accuracy in the federations of Table 1) and FEMNIST (handwritten letters). They
+share cells made with `trainings.training_cell`, and each cell is measured once.
 """
 
 from collections.abc import Iterable, Mapping
@@ -64,11 +64,11 @@ def _motivation(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
 def _report_motivation(options: PaperSettings, found: Found) -> Section:
     rows, pictures = [], []
     for title, by_skew in _motivation(options).items():
-        there = {name: cells for name, cells in by_skew.items() if cells[0].key in found}
-        rows += [[title, name, spread(accuracies(c, found))] for name, c in there.items()]
-        if there:
+        measured = {name: cells for name, cells in by_skew.items() if cells[0].key in found}
+        rows += [[title, name, spread(accuracies(c, found))] for name, c in measured.items()]
+        if measured:
             # Separate pictures, since they use the same colours for different federations.
-            results = {name: found[cells[0].key] for name, cells in there.items()}
+            results = {name: found[cells[0].key] for name, cells in measured.items()}
             pictures.append(
                 Picture(
                     f"motivation-{title.split()[0].lower()}",
@@ -146,8 +146,8 @@ def _report_averages(options: PaperSettings, found: Found) -> Section:
         "Accuracy in the federations of Table 1",
         [
             (
-                "The paper shows these as a figure without numbers. With EMD_avg = 0 or rho = 1 "
-                "there is little to balance, and all selection methods should be close."
+                "The paper shows these accuracies in a figure without numbers. With EMD_avg = 0 or "
+                "rho = 1, selection has little to balance, and all methods should be close."
             )
         ],
         [Table(_CAPTION, ("federation", *map(str, ALL)), rows)],

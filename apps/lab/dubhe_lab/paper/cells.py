@@ -1,4 +1,4 @@
-"""Cells: measurements that are identified by their settings, made once, and stored in a folder."""
+"""Cells: measurements identified by their settings, made once, and stored in a folder."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe", "flwr")
 _SPEED_OVER_SECONDS: Final = 1800
 
 Advance: TypeAlias = Callable[[float], None]
-"""Callback with the share of a cell that was done since the last call."""
+"""Callback that gets the share of a cell done since the last call."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellStore:
-    """Finished cells in a folder, one JSON file each, written completely or not at all."""
+    """A folder of finished cells, one JSON file each, written completely or not at all."""
 
     folder: Path
 
@@ -80,7 +80,7 @@ class CellStore:
         return self.folder / f"{cell.key}.json"
 
     def load(self, cell: Cell) -> dict[str, Any] | None:
-        """Return the content that `save` wrote, or None without a file.
+        """Return the content that `save` wrote, or None if the cell has no file.
 
         Raises `DataError` if the file holds anything else.
         """

@@ -1,4 +1,4 @@
-"""`dubhe paper`: one command for each table or figure of the paper, and for experiments past it."""
+"""`dubhe paper`: a command for each table or figure of the paper, and for experiments beyond it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -44,7 +44,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "instead": instead.EXPERIMENT,
     "when": when.EXPERIMENT,
 }
-"""Experiments in the paper's order, followed by those past the paper."""
+"""The paper's experiments in its order, then the experiments beyond it."""
 
 _Finished: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Finished cells as returned by `run_cells`."""
@@ -79,14 +79,14 @@ def sections(names: Sequence[str], settings: PaperSettings, finished: _Finished)
     made = []
     for name in names:
         experiment = EXPERIMENTS[name]
-        there = [cell.key in found for cell in experiment.cells(settings)]
-        if all(there) if experiment.needs_all else any(there):
+        measured = [cell.key in found for cell in experiment.cells(settings)]
+        if all(measured) if experiment.needs_all else any(measured):
             made.append(experiment.report(settings, found))
     return made
 
 
 def remarks(names: Sequence[str], settings: PaperSettings, finished: _Finished) -> list[str]:
-    """Return sentences to read before the numbers: their scale, and missing measurements."""
+    """Return sentences to read before the numbers: on their scale, and on missing cells."""
     sentences = [] if settings.is_full else [_SMALL]
     for name in names:
         keys = {cell.key for cell in EXPERIMENTS[name].cells(settings)}
@@ -177,7 +177,7 @@ def _reproduce(
 
 for _name, _about, _experiments in (
     *((name, experiment.about, (name,)) for name, experiment in EXPERIMENTS.items()),
-    ("all", "Run all of these, except for those without their data set.", tuple(EXPERIMENTS)),
+    ("all", "Run every experiment whose data set is available.", tuple(EXPERIMENTS)),
 ):
     app.command(_name, help=_about, epilog=_EPILOG.format(name=_name))(
         command(partial(_reproduce, _name, _experiments), PaperSettings)

@@ -1,4 +1,4 @@
-"""The settings of a reproduction, and what an experiment and its methods consist of."""
+"""The settings of `dubhe paper`, and the parts of an experiment: methods, cells, a report."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class PaperSettings(CommandSettings):
     )
     datasets: tuple[str, ...] = option(
         _DATASETS,
-        "Data sets to train on, separated by commas, or the word none.",
+        "Data sets to train on, separated by commas, or none.",
         choices=_DATASETS,
         parse=_datasets,
     )
@@ -87,7 +87,7 @@ class Method:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that the method changes; none for a baseline."""
+        """The selection settings that the method changes; none for a baseline."""
         if self.name not in DUBHE:
             return {}
         own = {"tries": self.tries, "local_skew": self.local_skew, "coverage": self.coverage}
@@ -111,7 +111,7 @@ def identity(
     if method.kind != "dubhe":
         of_dubhe = {own.name for own in SelectionSettings.flat_fields()}
         unused |= of_dubhe - {"num_participants", "reference_set"}
-    # Settings that are newer than the stored cells count only if they differ from their default.
+    # Stored cells lack newer settings, so these count only if they differ from their defaults.
     unused |= {name for name, usual in _LATER.items() if settings.flat().get(name) == usual}
     own = {name: value for name, value in settings.flat().items() if name not in unused}
     return own | {"method": method.kind}
@@ -125,8 +125,8 @@ Found: TypeAlias = Mapping[str, Any]
 class Experiment:
     """A table or figure: the cells it needs, and the section it makes of them.
 
-    `needs_all` experiments cannot report a part of their cells; `skips_missing_data` experiments
-    leave out cells whose data set is missing.
+    With `needs_all`, nothing is reported until all cells are measured. With `skips_missing_data`,
+    cells whose data set is missing are left out.
     """
 
     about: str

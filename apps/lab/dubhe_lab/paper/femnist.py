@@ -27,7 +27,7 @@ def load_femnist(data_dir: Path) -> tuple[Dataset, NDArray[np.int64]]:
     """Load the handwritten letters, upper case (classes 0 to 25) and lower case (26 to 51).
 
     Returns the data set and the writer of each training image, numbered from 0 without gaps. The
-    test set is a fixed choice with equally many images of each class. Ink is bright, as in MNIST.
+    test set is a fixed choice with the same number of images per class. Ink is bright, as in MNIST.
     In LEAF's files, ``user_data`` holds for each writer ``x`` (rows of 784 pixels, 1 is white) and
     ``y`` (0 to 61; letters start at 10).
     """
@@ -95,7 +95,7 @@ def _writers(folder: Path) -> Iterator[_Writer]:
 
 
 def _balanced(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the indices of a balanced subset, with equally many samples of each class."""
+    """Return the indices of a balanced subset, with the same number of samples per class."""
     by_class = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     fewest = min(map(len, by_class))
     rng = generator(0, "balanced test")
@@ -123,7 +123,7 @@ def _split_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[list[_Writer], list[
     """Split each writer's images at random, nine in ten for training, as LEAF does.
 
     A row has an ``image`` (28 x 28, 255 is white), ``writer_id`` and ``character`` (0 to 61).
-    Writers are in the order of their ids, and the same rows give the same split.
+    Writers are sorted by id, and the same rows give the same split.
     """
     of_writer: dict[str, list[tuple[NDArray[np.uint8], int]]] = {}
     for row in rows:
@@ -148,8 +148,8 @@ def split_writers(
 ) -> NDArray[np.int64]:
     """Split writers' samples into virtual clients of equal size (FedVC).
 
-    Every writer becomes at least one client, and writers with more samples become more. A writer's
-    shuffled samples are dealt round robin, so that none is used twice while another is unused.
+    Every writer becomes at least one client, and writers with more samples become several. Each
+    writer's shuffled samples are dealt round robin, so that none repeats before all are used.
 
     `writers` holds the writer of each of M samples, numbered from 0 without gaps. `num_clients`
     must be at least the number of writers. Returns sample indices of shape (N, N_VC).

@@ -1,4 +1,4 @@
-"""Past the paper: other remedies for skewed labels, alone and combined with Dubhe."""
+"""Beyond the paper: other remedies for skewed labels, alone and combined with Dubhe."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
@@ -72,14 +72,15 @@ def _report(options: PaperSettings, found: Found) -> Section:
     accuracy = f"{fmean(of_nothing.values()):.1f} %" if of_nothing else "not measured yet"
     return Section(
         _KIND,
-        "What a user might do instead",
+        "What you might do instead",
         [
             (
                 "Digits as in dubhe compare: N = 150, rho = 10, EMD_avg = 1.5, SGD, 60 rounds of "
-                f"K = 20 clients. Random selection alone reaches: {accuracy}. Each row shows the "
-                "points of accuracy, over the last quarter of the rounds, that another remedy "
-                "gains on that, without and with Dubhe. Client updates count all rounds, relative "
-                "to random selection alone. ± is the standard error of the mean over paired seeds."
+                f"K = 20 clients. Random selection alone reaches: {accuracy}. Each row shows how "
+                "many points of accuracy another remedy gains over that, without and with Dubhe, "
+                "in the last quarter of the rounds. Client updates are totals over all rounds, "
+                "relative to random selection alone. ± is the standard error of the mean over "
+                "paired seeds."
             )
         ],
         [
@@ -121,7 +122,7 @@ def paired_gain(differences: Sequence[float]) -> str:
 
 
 EXPERIMENT: Final = Experiment(
-    "Past the paper: local losses, FedProx, momentum and more clients instead of selection.",
+    "Beyond the paper: local losses, FedProx, momentum and more clients instead of selection.",
     _cells,
     _report,
     needs_all=False,

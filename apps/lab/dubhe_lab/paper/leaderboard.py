@@ -1,4 +1,4 @@
-"""Past the paper: a leaderboard of selection methods on several data sets and optimizers.
+"""Beyond the paper: a leaderboard of selection methods on several data sets and optimizers.
 
 MNIST with three optimizers compares all methods; CIFAR-10, where a round takes far longer, compares
 a few; and rotated digits test clients that differ in more than their labels. The page shows a
@@ -51,9 +51,9 @@ _FEW_METHODS: Final = (
     *map(Method, ("random", "powd", "fedcbs", "greedy", "dubhe")),
     _LIKE_CLIENTS,
 )
-"""Methods for CIFAR-10, where a round takes eight times as long: extremes, best peers, Dubhe."""
+"""Methods for CIFAR-10, where a round takes eight times as long."""
 _LONG_METHODS: Final = (*map(Method, ("random", "greedy")), _LIKE_CLIENTS)
-"""Methods to train for twice as long: those ahead after 100 rounds, and random selection."""
+"""Methods to train for twice as long: the leaders after 100 rounds, and random selection."""
 _FIRST_METHODS: Final = (
     Method("random"),
     *map(Method, SEEING_LOSSES),
@@ -61,7 +61,7 @@ _FIRST_METHODS: Final = (
     *map(Method, ("dubhe", "greedy")),
 )
 """Methods in the documentation's first figure."""
-_TURNED: Final = "SGD, digits that each client turns by an angle of its own"
+_TURNED: Final = "SGD, digits rotated by an angle per client"
 _TURNED_SEEDS: Final = (0, 1, 2, 3, 4)
 
 
@@ -96,10 +96,9 @@ def _of_dataset(
     name: str, title: str, seeds: tuple[int, ...], options: PaperSettings, **given: Any
 ) -> dict[str, list[Cell]]:
     """Return the cells of a table, or none if its data set was not asked for."""
-    is_another = (
-        name == "CIFAR10" and not options.is_full
-    )  # at small scale, digits stand in for all
-    if is_another or name not in options.datasets:
+    # At small scale, digits stand in for every data set, so one table is enough.
+    is_repeated = name == "CIFAR10" and not options.is_full
+    if is_repeated or name not in options.datasets:
         return {}
     given = {"learning_rate": None, "evaluate_every": 2, **given}
     if options.is_full:
@@ -131,9 +130,9 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 "MNIST-10/1.5, N = 1000, K = 20; all methods share federations, initial models and "
                 "batches. With an oracle the server sees every client's labels in the clear; with "
                 "Power-of-Choice, Active FL and Oort clients report losses. "
-                "± is the largest distance of a seed from the mean; "
-                "seconds and KB are for the selection per round, all clients together; "
-                "extra work is the clients' work for the selection besides training. "
+                "± is the largest distance of a seed from the mean. "
+                "Seconds and KB are what selection takes per round, over all clients; "
+                "extra work is what clients do for it besides training. "
                 "CIFAR-10 also has 1000 clients. "
                 "Digits rotated by an angle per client, up to 45 degrees, model clients that "
                 "differ in more than labels: N = 150, otherwise as in dubhe compare."
@@ -295,7 +294,7 @@ def _reach(trained: Mapping[str, Trainings], found: Found) -> Picture:
 
 
 EXPERIMENT: Final = Experiment(
-    "Past the paper: all selection methods, with SGD, server momentum and Adam.",
+    "Beyond the paper: all selection methods, with SGD, server momentum and Adam.",
     _cells,
     _report,
     needs_all=False,

@@ -1,4 +1,4 @@
-"""Past the paper: natural federations, whose skew comes from real schools, users and writers."""
+"""Beyond the paper: natural federations, whose skew comes from real schools, users and writers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -81,7 +81,7 @@ def _settings(name: str, seed: int, options: PaperSettings, method: str) -> Comp
 
 
 def _training(name: str, way: str, seed: int, options: PaperSettings) -> Cell:
-    """Return the cell of a training; its identity has no skew, since the federation is given."""
+    """Return the cell that trains; its identity has no skew, since the federation is given."""
     method = _WAYS[way]
     settings = _settings(name, seed, options, method.kind)
     cell = comparison_cell(_KIND, name, method, settings)
@@ -170,8 +170,8 @@ def _report(options: PaperSettings, found: Found) -> Section:
         "Natural federations",
         [
             (
-                "Clients are schools, lecturers, users and writers, with equally many of their own "
-                "samples each. K = 20, SGD, two epochs per round (letters: one), and a network "
+                "Clients are schools, lecturers, users and writers, with the same number of their "
+                "own samples each. K = 20, SGD, two epochs per round (letters: one), and a network "
                 "with one hidden layer (letters: two convolutions). The test data has the "
                 "federation's own class mix, so rare classes hardly affect the accuracy; balanced "
                 "accuracy is the mean recall over classes. ± is the largest distance of a seed "
@@ -222,10 +222,10 @@ def _row(method: Method, results: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 EXPERIMENT: Final = Experiment(
-    "Past the paper: federations by school, lecturer, user and writer.",
+    "Beyond the paper: federations by school, lecturer, user and writer.",
     _cells,
     _report,
     needs_all=False,
     skips_missing_data=True,
 )
-"""`dubhe paper natural`: what balancing is worth under natural skew."""
+"""`dubhe paper natural`: what balancing is worth where the skew is real."""

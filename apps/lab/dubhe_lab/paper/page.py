@@ -59,7 +59,7 @@ def render_page(
     sections: Sequence[Section],
     settings: Mapping[str, str],
 ) -> str:
-    """Return a self-contained HTML page, with `facts` about the run at the end."""
+    """Return a self-contained HTML page, with the settings of the run at the end."""
     links = " ".join(f'<a href="#{escape(s.name)}">{escape(s.title)}</a>' for s in sections)
     facts = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in settings.items()

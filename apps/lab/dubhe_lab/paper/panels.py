@@ -47,7 +47,7 @@ def draw_unbiasedness(
 def draw_registry(axes: Axes, counts: Mapping[tuple[int, ...], int], num_classes: int) -> None:
     """Draw each category's count as a block: single classes in a row below a triangle of pairs.
 
-    Categories of more than two classes stand to the side.
+    Categories of more than two classes are to the side.
     """
     highest = max(counts.values())
     blocks: dict[tuple[float, float], tuple[int, ...]] = {

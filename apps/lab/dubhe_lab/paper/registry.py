@@ -94,10 +94,11 @@ def _report(options: PaperSettings, found: Found) -> Section:
 
 def _categories(counted: dict[str, dict[tuple[int, ...], int]]) -> Table:
     def name(category: tuple[int, ...]) -> str:
-        return "none dominates" if len(category) > 2 else f"({', '.join(map(str, category))})"
+        pair = f"in ({', '.join(map(str, category))})"
+        return "without a dominating class" if len(category) > 2 else pair
 
     rows = [
-        [f"clients of {name(category)}", "0", *(str(of[category]) for of in counted.values())]
+        [f"clients {name(category)}", "0", *(str(of[category]) for of in counted.values())]
         for category in _EMPTY_IN_PAPER
     ]
     filled = [str(sum(count > 0 for count in of.values())) for of in counted.values()]

@@ -40,7 +40,7 @@ def _letters(data_dir: str | None) -> tuple[Dataset, NDArray[np.int64]]:
 
 @lru_cache(maxsize=1)
 def scenario_of_cifar10(settings: CompareSettings) -> Scenario:
-    """Return the usual scenario, from tiles if they are present."""
+    """Return the usual scenario, with images from tiles if there are any."""
     tiles = _tiles(settings.machine.data_dir)
     return scenario_of(settings) if tiles is None else scenario_on(tiles, settings)
 
@@ -54,8 +54,8 @@ def _tiles(data_dir: str | None) -> Dataset | None:
 def scenario_of_turned_digits(settings: CompareSettings) -> Scenario:
     """Return a scenario in which each client's digits are rotated by an angle of its own.
 
-    Angles are uniform from -45 to 45 degrees, for test images too. So clients differ in more than
-    their labels, as people's handwriting does.
+    Angles are uniform from -45 to 45 degrees, for test images too. As with real handwriting,
+    clients then differ in more than their labels.
     """
     usual = scenario_of(replace(settings, dataset="digits"))
     data, held = usual.dataset, usual.samples.ravel()

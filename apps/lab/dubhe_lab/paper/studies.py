@@ -1,4 +1,4 @@
-"""Cells without training: the selected data, and the clients in each category."""
+"""Cells that only select: the selected data, and the clients in each category."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

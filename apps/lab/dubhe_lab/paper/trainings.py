@@ -1,4 +1,4 @@
-"""Cells with training: one selection method in one federation, with one seed."""
+"""Cells that train a model: one selection method in one federation, with one seed."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -68,7 +68,7 @@ _NO_IDENTITY: Final = ("data_dir", "device", "engine", "evaluate_every", "method
 def training_cell(
     name: str, skew: str, method: Method, seed: int, options: PaperSettings, **given: Any
 ) -> Cell:
-    """Return the cell of a training on a data set with skew rho/EMD_avg, as the paper names them.
+    """Return the cell that trains on a data set with skew rho/EMD_avg, as the paper names it.
 
     At small scale, digits stand in for every data set. Other keywords are as in
     `CompareSettings.for_dataset`.
@@ -98,7 +98,7 @@ def training_cell(
 
 
 def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
-    """Return the cell of a training on digits rotated by an angle per client.
+    """Return the cell that trains on digits rotated by an angle per client.
 
     Sizes and training settings are the defaults of `dubhe compare`.
     """
@@ -111,7 +111,7 @@ def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
 
 
 def comparison_cell(kind: str, name: str, method: Method, settings: CompareSettings) -> Cell:
-    """Return the cell of a training with one method, under the given kind and name."""
+    """Return the cell that trains with one method, under the given kind and name."""
     participants = settings.selection.num_participants
     return Cell(
         kind,
@@ -148,9 +148,9 @@ def trainings(
 
 
 def final_accuracy(result: Mapping[str, Any]) -> float:
-    """Return the mean accuracy over the last 50 rounds, or the last quarter if under 200 rounds.
+    """Return the mean accuracy over the last 50 rounds, or the last quarter of a shorter run.
 
-    All of these rounds were evaluated.
+    All these rounds were evaluated.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def accuracies(cells: list[Cell], found: Found) -> list[float]:
 
 
 def together(cells: Trainings, found: Found) -> ComparisonResults | None:
-    """Return the first seed of each finished method as one comparison, or None without any."""
+    """Return the first seed of each finished method as one comparison, or None if none is."""
     methods, federation = {}, None
     for name, of_seeds in cells.items():
         result = found.get(of_seeds[0].key)
@@ -221,7 +221,7 @@ def measure(settings: CompareSettings, machine: MachineSettings, advance: Advanc
     from dubhe_lab.paper import scenarios  # noqa: PLC0415
 
     def on_round(_method: str, server_round: int, _accuracy: float | None) -> None:
-        # Round 0 is the initial model and trains nobody.
+        # Round 0 is the initial model, which nobody trains.
         advance(min(server_round, 1) / settings.num_rounds)
 
     made = {

@@ -1,4 +1,4 @@
-"""Past the paper: is the verdict of `dubhe_lab.study` right? Trains in random federations."""
+"""Beyond the paper: is the verdict of `dubhe_lab.study` right? Trains in random federations."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,10 +24,10 @@ from dubhe_lab.report.table import Table
 
 _FEDERATIONS: Final = {"full": range(200), "small": range(3)}
 _KINDS: Final = {120: ((0.2, 1.6), 20, 40), 160: ((1.4, 1.7), 3, 10), 200: ((0.2, 1.7), 2.5, 40)}
-"""By upper limit of the federation's number: range of EMD_avg, largest rho, most participants."""
+"""Range of EMD_avg, largest rho and most participants, for federations numbered below the key."""
 _SMALL: Final = {"num_rounds": 12, "key_bits": 512}
 _FITTED: Final = {"full": {*range(60), *range(120, 140), *range(160, 180)}, "small": set[int]()}
-"""The federations that the study's formula was fitted to, which are not shown."""
+"""Federations that the study's formula was fitted to; the report leaves them out."""
 
 _COMPARED: Final = ("random", "dubhe")
 _LOOKS: Final = {"not": ("#D55E00", "x"), "little": ("#56B4E9", "s"), "much": ("#0072B2", "o")}
@@ -38,7 +38,7 @@ _LOOKS: Final = {"not": ("#D55E00", "x"), "little": ("#56B4E9", "s"), "much": ("
 def _settings(number: int, *, is_full: bool) -> CompareSettings:
     """Return the comparison for a random federation of 25 to 300 clients.
 
-    Draws again until the federation can have the drawn skew.
+    A skew that this federation cannot have is drawn again.
     """
     rng = generator(number, "verdict")
     small = {} if is_full else _SMALL
@@ -116,11 +116,11 @@ def _report(options: PaperSettings, found: Found) -> Section:
         [
             (
                 "Random federations of 25 to 300 clients. Three in four have rho up to 20, EMD_avg "
-                "up to 1.6, and K from 3 to half of the clients, at most 40; the fourth has rho up "
-                "to 3, EMD_avg from 1.4 to 1.7, and K from 3 to 10. Each is studied, and trained "
-                "with random selection and with Dubhe's defaults, on handwritten digits as in "
-                "dubhe compare. The study's formula was fitted to 80 such federations, which are "
-                "not shown."
+                "up to 1.6, and K from 3 to half of the clients, at most 40; the rest have rho up "
+                "to 3, EMD_avg from 1.4 to 1.7, and K from 3 to 10. In each we run the study, and "
+                "train on handwritten digits with random selection and with Dubhe's defaults, as "
+                "in dubhe compare. The study's formula was fitted to 80 such federations, which "
+                "are not shown."
             )
         ],
         [
@@ -146,19 +146,19 @@ def _report(options: PaperSettings, found: Found) -> Section:
 
 def _row(verdict: str, results: Sequence[Any]) -> list[str]:
     """Return the means and the range of points for a verdict, or nothing without federations."""
-    own = [result for result in results if verdict_on(_foretold(result)) == verdict]
+    own = [result for result in results if verdict_on(_predicted(result)) == verdict]
     if not own:
         return []
     low, high = np.percentile([*map(_gained, own)], [5, 95])
     return [
         verdict,
         str(len(own)),
-        *(f"{fmean(map(points, own)):.1f}" for points in (_foretold, _gained)),
+        *(f"{fmean(map(points, own)):.1f}" for points in (_predicted, _gained)),
         f"{low:.1f} to {high:.1f}",
     ]
 
 
-def _foretold(result: Any) -> float:
+def _predicted(result: Any) -> float:
     both = ([result[of][name] for name in _COMPARED] for of in ("lasting", "distance"))
     return points_of_digits(result["emd"], *both)
 
@@ -170,8 +170,8 @@ def _gained(result: Any) -> float:
 
 def _draw(axes: Axes, results: Sequence[Any]) -> None:
     for verdict, (colour, marker) in _LOOKS.items():
-        own = [result for result in results if verdict_on(_foretold(result)) == verdict]
-        points = [*map(_foretold, own)], [*map(_gained, own)]
+        own = [result for result in results if verdict_on(_predicted(result)) == verdict]
+        points = [*map(_predicted, own)], [*map(_gained, own)]
         axes.scatter(*points, c=colour, marker=marker, label=verdict)
     axes.axline((0, 0), slope=1, color=UNIFORM_COLOUR, linewidth=1.2, linestyle="--")
     axes.set_xlabel("Points of accuracy that the study predicts")
@@ -180,7 +180,7 @@ def _draw(axes: Axes, results: Sequence[Any]) -> None:
 
 
 EXPERIMENT: Final = Experiment(
-    "Past the paper: points of accuracy gained, by the verdict of a study.",
+    "Beyond the paper: points of accuracy gained, by the verdict of a study.",
     _cells,
     _report,
     needs_all=False,

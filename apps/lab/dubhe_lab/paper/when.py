@@ -1,4 +1,4 @@
-"""Past the paper: when balancing helps, by the federation's skew and the share K / N."""
+"""Beyond the paper: when balancing helps, by the federation's skew and the share K / N."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
@@ -177,7 +177,7 @@ def _draw(
 
 
 EXPERIMENT: Final = Experiment(
-    "Past the paper: points gained by balancing, by rho, EMD_avg and K / N.",
+    "Beyond the paper: points gained by balancing, by rho, EMD_avg and K / N.",
     _cells,
     _report,
     needs_all=False,

@@ -1,9 +1,9 @@
-"""The result of a study of one's own federation: tables, and a verdict in words.
+"""The result of studying your own federation: tables, and a verdict in words.
 
 `dubhe_lab.study` selects clients without training and hands the distances to `FederationStudy`.
 The verdict rests on a formula that turns distances from uniform into points of accuracy
-(`points_of_digits`). It was fitted to trainings on handwritten digits in random federations, so
-other federations get a range in place of a number. `dubhe paper verdict` measures how well the
+(`points_of_digits`). It was fitted to training runs on handwritten digits in random federations,
+so other federations get a range instead of a number. `dubhe paper verdict` measures how well the
 verdict holds.
 """
 
@@ -23,10 +23,9 @@ from dubhe_lab.report.picture import method_label
 from dubhe_lab.report.table import Table
 
 _LEGEND: Final = (
-    "Distances from uniform go from 0 (all classes equally frequent) to 2. Of ten rounds: the "
-    "pooled data of ten rounds, which matters most for the model. Skew of clients: how far each "
-    "client is from its round's mix. Clients trained: at least once in this study. kB: all nodes "
-    "together."
+    "Distances from uniform range from 0 (all classes equally frequent) to 2. The pooled data of "
+    "ten rounds matters most for the model. Skew of clients: how far each client is from its "
+    "round's mix. Clients trained: at least once in this study. kB: all nodes together."
 )
 _VERDICTS: Final = {
     "much": "Dubhe helps a lot here.",
@@ -39,7 +38,7 @@ _FITTED_CLASSES: Final = 10
 _FITTED_CLIENTS: Final = range(25, 301)
 _FITTED_PARTICIPANTS: Final = range(3, 41)
 _ELSEWHERE: Final = (1 / 3, 2)
-"""Range of actual gain over predicted gain in federations unlike the fitted ones."""
+"""Smallest and largest ratio of actual to predicted gain, where the formula was not fitted."""
 
 
 def points_of_digits(emd: float, lasting: Sequence[float], distance: Sequence[float]) -> float:
@@ -121,9 +120,9 @@ class FederationStudy:
     costs : mapping of str to Cost
         Costs of a round with a registration, and of one without.
     arguments : DubheArguments
-        The settings with which Dubhe selected.
+        The settings that Dubhe selected with.
     privacy : PrivacyBound, optional
-        What the noisy sums of Dubhe tell of one client at worst; None where sums are exact.
+        What Dubhe's noisy sums reveal about one client at worst; None if sums are exact.
     sweep : mapping of int to mapping of str to Reached
         Results of random selection and Dubhe for this and other numbers of participants.
     """
@@ -201,8 +200,8 @@ class FederationStudy:
         if smallest == largest or self.arguments.equal_weights:
             return ""
         return (
-            " Clients are weighted by size, as FedAvg does; if your strategy weighs them equally, "
-            "study with --equal-weights (in Python equal_weights=True)."
+            " Clients are weighted by size, as in FedAvg; if your strategy weights them equally, "
+            "add --equal-weights (in Python equal_weights=True)."
         )
 
     @property
@@ -220,7 +219,7 @@ class FederationStudy:
         return "\n".join([*lines, "", "strategy = Dubhe(", *values, ")"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all results in a form that JSON can hold."""
+        """Return all results as JSON values."""
         rho = self.rho if isfinite(self.rho) else None  # JSON has no infinity
         sweep = {str(wanted): of for wanted, of in asdict(self)["sweep"].items()}
         found = asdict(self) | {"arguments": self.code, "rho": rho, "sweep": sweep}

@@ -146,7 +146,7 @@ def _draw_by_round(
 ) -> None:
     """Draw a line over the rounds for each name, smoothed if there are many rounds.
 
-    The line passes over rounds without a value (None); only rounds with one can have a marker.
+    The line bridges rounds without a value (None); markers are only on rounds with one.
     """
     looks = looks or method_looks(series)
     window = 1
@@ -224,8 +224,8 @@ def _step_evenly(axis: "Axis", **how: Any) -> None:
 def _trailing_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
     """Return the mean over each value and up to ``window - 1`` values before it.
 
-    The first value stays as it is, and later means leave it out, so that curves which start
-    together are drawn that way.
+    The first value is kept as it is and left out of later means, so that curves with a common
+    start also begin together when smoothed.
     """
     series = np.asarray(values, dtype=np.float64)
     means = [series[max(1, i - window + 1) : i + 1].mean() for i in range(1, series.size)]

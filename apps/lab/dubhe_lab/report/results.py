@@ -2,8 +2,8 @@
 
 `ComparisonResults` and `StudyResults` describe a file: its config, its federation, and one entry
 per method, a `MethodResult` (training) or a `SelectionResult` (no training). Both entries extend
-`Selected`, which describes the selected data. Files name no client and hold no label of any single
-client. Names in a file never change, since users' scripts read them.
+`Selected`, which describes the selected data. Files name no client and hold no single client's
+labels. Names in a file never change, since users' scripts read them.
 """
 
 import json
@@ -21,7 +21,7 @@ _FINAL_EVALUATIONS = 5
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON, and make the folder if needed; an old file is replaced in one step."""
+    """Write JSON and make the folder if needed, replacing an old file in one step."""
     text = json.dumps(content, indent=1) + "\n"
     if path.exists() and not path.is_file():  # such as /dev/stdout
         path.write_text(text, encoding="utf-8")
@@ -89,7 +89,7 @@ class ClassProportions:
 
 @dataclass(frozen=True)
 class FederationSummary:
-    """The federation in which all methods trained, as realised.
+    """The federation in which all methods trained, as it was drawn.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class Selected:
     notes : tuple of str
         Sentences on anything that did not go as planned.
     privacy : str
-        What noisy sums tell of one client at worst, in words; empty where there is no noise.
+        What noisy sums reveal about one client at worst, in words; empty without noise.
     fallback_rounds : tuple of int
         Rounds in which the method fell back to random selection.
     """
@@ -154,7 +154,7 @@ class Selected:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Self:
-        """Return the result that `to_dict` described, before or after a trip through JSON."""
+        """Return the result that `to_dict` described, even after a round trip through JSON."""
         # Files of earlier versions lack the newest fields, which have defaults.
         values = {own.name: told[own.name] for own in fields(cls) if own.name in told}
         shares = {name: tuple(of) for name, of in values.pop("class_proportions").items()}
@@ -188,7 +188,7 @@ class MethodResult(Selected):
     messages : int, optional
         Requests for the selection in all rounds, each with a reply; None in files that lack it.
     evaluations : int
-        The number of these requests that ask a client to evaluate the current model.
+        How many of these requests asked a client to evaluate the current model.
     """
 
     num_rounds: int
@@ -231,7 +231,7 @@ class SelectionResult(Selected):
         Share of all clients that were selected at least once in the first 100 rounds.
     effective_clients : float
         ``1 / sum_k s_k^2``, where ``s_k`` is client k's share of all selections: the number of
-        equally often selected clients with the same diversity.
+        clients that would give the same diversity if selected equally often.
     seconds : float
         Time over all rounds, of server and clients together.
     messages, bytes_up, bytes_down : int or None

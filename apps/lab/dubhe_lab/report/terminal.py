@@ -96,7 +96,7 @@ def study_table(results: StudyResults) -> Table:
 
 
 def study_sentence(results: StudyResults) -> str:
-    """Return a sentence on the balance of each method, and on the traffic if there was any."""
+    """Return a sentence on each method's balance, and on the traffic if it was counted."""
     dubhe, random, greedy = (results.methods[name] for name in ("dubhe", "random", "greedy"))
     found = (
         f"Over {len(dubhe.emd)} rounds the selected data's mean distance from uniform was "

@@ -26,9 +26,9 @@ Samples: TypeAlias = tuple[NDArray[Any] | Tensor, NDArray[Any] | Tensor]
 class TorchClient(NumPyClient):
     """Trains and evaluates a torch model, independently of anything computed before.
 
-    Each training overwrites the whole model, makes a new optimizer and draws its randomness from
-    (seed, alias, round). So clients can share one model object, and results do not depend on the
-    order in which clients train. The round comes from ``config["server-round"]`` or
+    Each call of `fit` overwrites the whole model, makes a new optimizer and draws its randomness
+    from (seed, alias, round). Clients can therefore share one model object, and results do not
+    depend on the order in which clients train. The round comes from ``config["server-round"]`` or
     ``config["server_round"]``; without either, a client sees its samples in the same order in
     every round.
 

@@ -37,7 +37,7 @@ class Evaluation(NamedTuple):
 
 
 class TrainingLoss(NamedTuple):
-    """The losses of a training: mean over batches, and root mean square over samples."""
+    """The losses while training: mean over batches, and root mean square over samples."""
 
     mean: float
     rms: float
