@@ -40,7 +40,7 @@ def test_the_tables_are_those_of_the_measurements() -> None:
         assert markdown_of(table).partition("\n\n")[2] in PAGE
 
 
-@pytest.mark.parametrize("name", ["natural", "instead", "when"])
+@pytest.mark.parametrize("name", ["natural", "instead", "when", "determination"])
 def test_the_tables_of_further_experiments_are_those_of_their_cells(name: str) -> None:
     """Each row of what was measured; no file is of another measurement."""
     cells = EXPERIMENTS[name].cells(OPTIONS)

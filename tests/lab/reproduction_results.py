@@ -52,6 +52,7 @@ def _result(cell: Cell) -> dict[str, Any]:
         "training": _training,
         "instead": _training,
         "when": _training,
+        "determination": _training,
         "natural": lambda of: (
             {"helps": "much", "rho": 2.0, "emd": 0.6} if "study" in of.name else _training(of)
         ),

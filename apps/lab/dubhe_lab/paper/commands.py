@@ -14,6 +14,7 @@ from dubhe_lab.cli.options import command, writable_folder
 from dubhe_lab.paper import (
     ablation,
     accuracy,
+    determination,
     instead,
     leaderboard,
     natural,
@@ -43,6 +44,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "natural": natural.EXPERIMENT,
     "instead": instead.EXPERIMENT,
     "when": when.EXPERIMENT,
+    "determination": determination.EXPERIMENT,
 }
 """The paper's experiments in its order, then the experiments beyond it."""
 
