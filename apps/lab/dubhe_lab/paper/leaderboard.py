@@ -95,7 +95,7 @@ def _trainings(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
 def _of_dataset(
     name: str, title: str, seeds: tuple[int, ...], options: PaperSettings, **given: Any
 ) -> dict[str, list[Cell]]:
-    """Return the cells of a table, or none if its data set was not asked for."""
+    """Return the cells of a table, or none if its data set was not requested."""
     # At small scale, digits stand in for every data set, so one table is enough.
     is_repeated = name == "CIFAR10" and not options.is_full
     if is_repeated or name not in options.datasets:
