@@ -77,7 +77,7 @@ def _methods(title: str) -> tuple[Method, ...]:
 
 
 def _trainings(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
-    seeds = options.seeds or (_TURNED_SEEDS if options.is_full else (0,))
+    seeds = options.seeds_or(_TURNED_SEEDS)
     turned = {
         str(method): [turned_digits(method, seed, options) for seed in seeds] for method in _METHODS
     }

@@ -140,7 +140,7 @@ def trainings(
 
     Other keywords are as in `training_cell`.
     """
-    wanted = options.seeds or (seeds if options.is_full else (0,))
+    wanted = options.seeds_or(seeds)
     return {
         str(method): [training_cell(name, skew, method, seed, options, **given) for seed in wanted]
         for method in methods
