@@ -32,7 +32,7 @@ class Credentials:
     certificate, key : Path
         The SuperLink's certificate for the loopback interface, and its private key.
     node_keys : tuple of Path
-        Private key of each SuperNode; the public key is in the same path with `.pub`.
+        Private key of each SuperNode; the public key's path ends in `.pub`.
     """
 
     authority: Path

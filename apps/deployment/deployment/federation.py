@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from deployment.credentials import Credentials
-from deployment.processes import Processes, accepts, free_ports, wait_for
+from deployment.processes import Processes, accepts, free_port, wait_for
 from deployment.shelf import Shelf
 
 CONNECTION: Final = "loopback"
@@ -130,7 +130,7 @@ class Federation:
 
     def _start_superlink(self) -> None:
         made = self.credentials
-        (api,) = free_ports(1)
+        api = free_port()
         self._address = f"127.0.0.1:{api}"
         (self.processes.home / "config.toml").write_text(
             f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\n'
@@ -158,7 +158,6 @@ class Federation:
         self._say(f"The keys of {len(keys)} SuperNodes are registered.")
 
     def _start_supernode(self, index: int, key: Path) -> None:
-        (port,) = free_ports(1)
         name = f"supernode-{index}"
         process_id = self.processes.start(
             name,
@@ -167,7 +166,7 @@ class Federation:
             *("--auth-supernode-private-key", str(key)),
             *("--trusted-entities", str(self._trusted_entities)),
             *("--superlink", self._address),
-            *("--host", "127.0.0.1", "--port", str(port)),
+            *("--host", "127.0.0.1", "--port", str(free_port())),
             *("--node-config", f"partition-id={index} num-partitions={self.num_supernodes}"),
         )
         connected = partial(self.processes.has_said, name, "SuperNode ID")

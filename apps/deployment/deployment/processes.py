@@ -12,15 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def free_ports(number: int) -> list[int]:
-    """Return free ports of the loopback interface."""
-    sockets = [socket.socket() for _ in range(number)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+def free_port() -> int:
+    """Return a free port of the loopback interface."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def accepts(port: int) -> bool:

@@ -17,7 +17,7 @@ COUNTS = np.array([[8, 0], [6, 2], [2, 6]])
 
 
 def test_a_worked_example_of_qcid() -> None:
-    """Clients weigh by size: 8 samples of one class and 2 of another are shares of 0.8 and 0.2."""
+    """Clients are weighted by size: 8 and 2 samples of two classes are shares of 0.8 and 0.2."""
     assert class_imbalance([[8, 0], [6, 2], [4, 4]]).tolist() == [0.5, 0.125, 0.0]
     assert class_imbalance(np.add([8, 0], [0, 2])) == pytest.approx(0.3**2 + 0.3**2)
     assert class_imbalance([1, 0, 0, 0]) == pytest.approx(0.75)

@@ -47,7 +47,7 @@ def test_few_or_identical_clients_are_one_cluster() -> None:
 
 
 def test_a_worked_example_of_turns() -> None:
-    """Clusters take turns from `first` on, and each sends its least picked clients first."""
+    """Clusters take turns from `first` on, and each sends its least-picked clients first."""
     clusters = [0, 0, 0, 1, 2, 2]
     times = [5, 3, 4, 9, 1, 0]
     assert take_turns(clusters, times, 5, first=1).tolist() == [3, 5, 1, 4, 2]

@@ -1,4 +1,4 @@
-"""A study of one's own federation predicts the balance that the encrypted protocol reaches."""
+"""A study of your own federation predicts the balance that the encrypted protocol reaches."""
 
 import json
 import re
@@ -90,7 +90,7 @@ def test_a_study_predicts_the_encrypted_run(
     """Without noise, which differs from run to run, the prediction holds within a tenth."""
     monkeypatch.setattr("dubhe_lab.experiments.my_federation._ROUNDS", num_rounds)
     foretold, run = distances(seed, most_clients, most_classes, num_rounds)
-    assert foretold == pytest.approx(run, rel=0.1, abs=0.01)  # of 0 to 2
+    assert foretold == pytest.approx(run, rel=0.1, abs=0.01)  # on a scale from 0 to 2
 
 
 SKEWED = np.array([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10)

@@ -18,6 +18,7 @@ from dubhe_lab.baselines import GreedySelector, RandomSelector
 from dubhe_lab.baselines.roll_call import Past
 from dubhe_lab.data import Federation
 from dubhe_lab.experiments import StudySettings
+from dubhe_lab.experiments.settings import DUBHE, METHODS, SEEING_LOSSES
 from dubhe_lab.experiments.study import draw_federation, rounds_in_memory, simulated_nodes, study
 from dubhe_lab.report.results import SelectionResult, StudyResults
 
@@ -177,3 +178,13 @@ def test_a_study_refuses_methods_that_need_losses() -> None:
     """A study refuses a method that needs a model, and names the command to use."""
     with pytest.raises(SettingsError, match=r"powd selects by the losses .* `dubhe compare`"):
         study(StudySettings.of(num_clients=30, num_rounds=1), methods=("random", "powd"))
+
+
+def test_every_oracle_balances_its_own_way() -> None:
+    """Every oracle is closer to uniform than random selection, and no two select alike."""
+    baselines = [name for name in METHODS if name not in {*DUBHE, *SEEING_LOSSES}]
+    given = {"num_clients": 120, "num_participants": 10, "num_samples": 64, "num_rounds": 12}
+    found = study(StudySettings.of(**given, seed=3), methods=baselines).methods
+    assert len({result.emd for result in found.values()}) == len(baselines) == 5
+    for name in baselines[1:]:
+        assert found[name].mean_emd < 0.9 * found["random"].mean_emd, name

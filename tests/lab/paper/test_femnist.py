@@ -57,7 +57,7 @@ def test_letters_are_found_in_every_layout(tmp_path: Path, layout: str) -> None:
 def test_missing_files_are_reported_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Missing files are one sentence on what to create and where, or what to install."""
+    """For missing files, one sentence says what to create and where, or what to install."""
     monkeypatch.setitem(sys.modules, "flwr_datasets", None)
     with pytest.raises(DataError, match=r"preprocess\.sh.*put its folders") as caught:
         load_femnist(tmp_path)
@@ -127,7 +127,7 @@ def test_flower_datasets_stands_in_for_missing_files(
 def test_a_failed_download_is_reported_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failed download is one sentence on what to do instead."""
+    """After a failed download, one sentence says what to do instead."""
     hub = SimpleNamespace(FederatedDataset=Mock(side_effect=ConnectionError("no route")))
     monkeypatch.setitem(sys.modules, "flwr_datasets", hub)
     with pytest.raises(DataError, match=r"could not load .* \(ConnectionError\); check"):

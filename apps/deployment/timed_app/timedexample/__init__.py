@@ -1,1 +1,1 @@
-"""Rounds that are timed."""
+"""A Flower app that times its rounds."""

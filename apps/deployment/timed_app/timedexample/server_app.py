@@ -20,7 +20,7 @@ MEASURED = "measured: "
 
 
 class Timed(FedAvg):
-    """Federated averaging that takes note when each round ends."""
+    """Federated averaging that records when each round ends."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(fraction_evaluate=0.0, **options)
@@ -29,7 +29,7 @@ class Timed(FedAvg):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Take note of the time."""
+        """Aggregate, and record the time."""
         aggregated = super().aggregate_train(server_round, replies)
         self.times.append(time.monotonic())
         return aggregated

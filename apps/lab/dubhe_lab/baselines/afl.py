@@ -36,7 +36,7 @@ def draw_by_value(
 
 
 class ActiveSelector(LossSelector):
-    """Prefers clients whose loss was large when they last trained, by `draw_by_value`.
+    """Prefers clients whose loss was large when they last trained; see `draw_by_value`.
 
     A client's value is ``v_k = sqrt(n_k) l_k``, where n_k is its number of samples and l_k its mean
     loss. The value stays the same until the client trains again. After Goetz et al., "Active

@@ -59,7 +59,8 @@ class LossSelector(RollCall):
 
     def take_reports(self, state: RollCallState, reports: Mapping[int, Report]) -> RollCallState:
         """Return the state with the losses that nodes reported after training in this round."""
-        return replace(state, past=state.past.with_reports(_by_alias(state, reports)))
+        by_alias = {state.aliases[node_id]: report for node_id, report in reports.items()}
+        return replace(state, past=state.past.with_reports(by_alias))
 
     def step(self, state: RollCallState, replies: Replies) -> tuple[RollCallState, Batch | Plan]:
         """Store the aliases or the losses, and continue the round."""
@@ -91,7 +92,3 @@ class LossSelector(RollCall):
                 request = LossRequest.to(here[index] for index in np.sort(wanted))
                 return replace(state, batch=request, stages=stages), request
         return super()._plan(state, stages)
-
-
-def _by_alias(state: RollCallState, reports: Mapping[int, Report]) -> dict[str, Report]:
-    return {state.aliases[node_id]: of for node_id, of in reports.items()}

@@ -26,7 +26,7 @@ from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 
 @dataclass(frozen=True)
 class Report:
-    """The losses a client reported: in which round, their mean, and their root mean square.
+    """The losses that a client reported in a round: their mean and root mean square.
 
     They are per-sample losses under the model that the client trained or evaluated.
     """

@@ -42,7 +42,7 @@ class CryptoSettings(CommandSettings):
 
 
 def bench_crypto(settings: CryptoSettings) -> BenchResults:
-    """Time encryption, sums and sealed keys, against phe per element and lower bounds."""
+    """Time encryption, sums and sealed keys, and compare them with phe and lower bounds."""
     key_bits, length = settings.key_bits, settings.length
     key = generate_secret_key(key_bits)
     layout = Layout(key_bits, _NUM_CLIENTS, {"registry": Slots(length, 1)})

@@ -27,13 +27,13 @@ _USUAL_SIZES: Final = (2000, 20_000)
 
 @dataclass(frozen=True, kw_only=True)
 class PresentSettings(CommandSettings):
-    """The settings of `bench_present`: federations of several sizes, one size of sample."""
+    """The settings of `bench_present`: several federation sizes, one sample size."""
 
     sizes: tuple[int, ...] = option(
         _USUAL_SIZES, "Values of N, separated by commas.", parse=numbers, quick=(40, 80)
     )
     max_registered: int = option(
-        Settings.max_registered, "Nodes that register, at most.", least=1, quick=40
+        Settings.max_registered, "Largest number of nodes that register.", least=1, quick=40
     )
     num_participants: int = same(SelectionSettings, "num_participants", quick=4)
     num_rounds: int = option(50, "Rounds per registration period.", least=2, quick=3)

@@ -1,4 +1,4 @@
-"""Training rounds per second on both engines, a plain loop and another simulator."""
+"""Training rounds per second in a plain loop, on both engines and in pfl-research."""
 
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
@@ -77,7 +77,7 @@ def bench_rounds(settings: RoundsSettings) -> BenchResults:
     title = (
         f"{settings.num_clients} clients train {settings.num_steps} steps of {_BATCH_SIZE} images "
         "each: median rounds per second of wall time, and relative to a loop without a "
-        "simulator. Each training has one core; Ray trains on all cores at once."
+        "simulator. Each client trains on one core; Ray trains clients on all cores at once."
     )
     return BenchResults(
         config={

@@ -121,7 +121,7 @@ def _measure_sum(number: int, key_bits: int) -> dict[str, float]:
 
 
 def _measure_epoch(number: int, settings: ScaleSettings) -> dict[str, Any]:
-    """Register, draw for several rounds and run them, then draw and run as many again."""
+    """Register, draw for several rounds and run them; then draw and run once more."""
     server, nodes = server_and_nodes(
         settings.method,
         number,

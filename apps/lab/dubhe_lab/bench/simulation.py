@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from itertools import product
 from logging import ERROR
 from statistics import median
@@ -23,7 +22,7 @@ from dubhe_flwr.protocol import Batch, Stage
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import HelloRequest
 from dubhe_flwr.serverapp import Dubhe
-from dubhe_lab.bench.engine import nodes_of
+from dubhe_lab.bench.engine import EngineSettings, nodes_of
 from dubhe_lab.bench.measuring import BenchResults, environment, seconds_of
 from dubhe_lab.bench.protocol import one_training
 from dubhe_lab.experiments.compare import simulate
@@ -55,9 +54,7 @@ class SimulationSettings(CommandSettings):
     num_participants: int = same(SelectionSettings, "num_participants", quick=4)
     num_rounds: int = option(50, "Rounds, the first of which registers.", least=1, quick=3)
     key_bits: int = same(SelectionSettings, "key_bits", quick=512)
-    ray: bool = option(
-        default=find_spec("ray") is not None, about="Measure Ray too, if installed.", quick=False
-    )
+    ray: bool = same(EngineSettings, "ray")
 
 
 def bench_simulation(settings: SimulationSettings) -> BenchResults:

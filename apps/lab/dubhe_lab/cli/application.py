@@ -83,14 +83,9 @@ app.command("study", epilog=study.EPILOG)(study.study)
 
 
 def main() -> None:
-    """Run `dubhe`."""
-    run_application(app)
-
-
-def run_application(application: typer.Typer) -> None:
-    """Run a command line; show this package's errors as one sentence and exit with code 2."""
+    """Run `dubhe`; show this package's errors as one sentence and exit with code 2."""
     try:
-        application()
+        app()
     except DubheError as error:
         sentence = str(error)
     except ModuleNotFoundError as error:

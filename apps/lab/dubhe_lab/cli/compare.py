@@ -44,7 +44,7 @@ def _compare(
         Path | None,
         typer.Option(help="Folder to write to.", show_default="results/compare-DATASET"),
     ] = None,
-    figures: Annotated[bool, typer.Option(help="Draw figures as well as results.json.")] = True,
+    figures: Annotated[bool, typer.Option(help="Also draw figures.")] = True,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Start over if the folder already holds results.")
     ] = False,

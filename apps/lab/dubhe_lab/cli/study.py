@@ -68,7 +68,7 @@ def _study(
     """Select clients without training, and show how balanced and varied their data is.
 
     Compares Dubhe with random selection and a greedy oracle in a drawn federation. With
-    --label-counts it uses your own federation and says whether Dubhe would help there.
+    --label-counts it studies your own federation and says whether Dubhe would help it.
     """
     _check_kinds(settings.selection)
     own = {

@@ -5,6 +5,6 @@ studies a user's own label counts. The settings classes in `settings` double as 
 options. `compare` needs the extra ``torch``; `study` and the settings do not.
 """
 
-from dubhe_lab.experiments.settings import COMPARED, METHODS, CompareSettings, StudySettings
+from dubhe_lab.experiments.settings import METHODS, CompareSettings, StudySettings
 
-__all__ = ["COMPARED", "METHODS", "CompareSettings", "StudySettings"]
+__all__ = ["METHODS", "CompareSettings", "StudySettings"]

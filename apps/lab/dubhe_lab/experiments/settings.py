@@ -177,7 +177,7 @@ class TrainingSettings(CommandSettings):
     proximal: float = option(0.0, "mu of FedProx, which keeps clients near the model; 0 is FedAvg.")
     batch_size: int = option(8, "Samples per training step.", least=1)
     epochs: int = option(1, "Passes over a client's samples per round.", least=1)
-    num_threads: int = option(1, "CPU threads per training.", least=1)
+    num_threads: int = option(1, "CPU threads that a client trains with.", least=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()

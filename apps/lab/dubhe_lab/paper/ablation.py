@@ -38,7 +38,6 @@ _LETTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "small": {**LETTERS, "num_clients": 400, "num_rounds": 5},
 }
 _TRAINING_ROUNDS: Final = {"full": 120, "small": 12}
-_LAST: Final = 5
 
 
 def _selection(options: PaperSettings, method: Method) -> list[Cell]:
@@ -181,7 +180,7 @@ def _distances(cells: list[Cell], found: Found) -> list[str]:
 
 def _accuracies(options: PaperSettings, method: Method, found: Found) -> list[float]:
     return [
-        fmean(result["methods"][method.kind]["accuracy"][-_LAST:])
+        result["methods"][method.kind]["final_accuracy"]
         for result in finished(_trainings(options, method), found)
     ]
 

@@ -29,7 +29,7 @@ Advance: TypeAlias = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Measured:
-    """A cell's result as JSON values, the device it ran on, and further packages it used."""
+    """A cell's result as JSON values, the device it ran on, and other packages it used."""
 
     result: Mapping[str, Any]
     device: str = "cpu"

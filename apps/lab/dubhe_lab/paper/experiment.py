@@ -62,6 +62,10 @@ class PaperSettings(CommandSettings):
         """Whether to use the paper's sizes."""
         return self.scale == "full"
 
+    def seeds_or(self, usual: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the given seeds, or by default `usual`, of which small scale takes the first."""
+        return self.seeds or (usual if self.is_full else usual[:1])
+
 
 @dataclass(frozen=True)
 class Method:

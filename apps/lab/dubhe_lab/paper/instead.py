@@ -48,14 +48,10 @@ def _cell(name: str, method: Method, seed: int, options: PaperSettings) -> Cell:
     return comparison_cell(_KIND, f"digits, {name}", method, settings)
 
 
-def _seeds(options: PaperSettings) -> Sequence[int]:
-    return options.seeds or (_SEEDS if options.is_full else _SEEDS[:1])
-
-
 def _cells(options: PaperSettings) -> list[Cell]:
     return [
         _cell(name, method, seed, options)
-        for seed in _seeds(options)
+        for seed in options.seeds_or(_SEEDS)
         for name in _INSTEAD
         for method in _METHODS
     ]
@@ -97,7 +93,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
 
 def _points(name: str, method: Method, options: PaperSettings, found: Found) -> dict[int, float]:
     """Return the final accuracy, in percent, of each finished seed."""
-    cells = {seed: _cell(name, method, seed, options).key for seed in _seeds(options)}
+    cells = {seed: _cell(name, method, seed, options).key for seed in options.seeds_or(_SEEDS)}
     return {seed: 100 * final_accuracy(found[key]) for seed, key in cells.items() if key in found}
 
 

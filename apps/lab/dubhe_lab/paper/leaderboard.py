@@ -77,7 +77,7 @@ def _methods(title: str) -> tuple[Method, ...]:
 
 
 def _trainings(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
-    seeds = options.seeds or (_TURNED_SEEDS if options.is_full else (0,))
+    seeds = options.seeds_or(_TURNED_SEEDS)
     turned = {
         str(method): [turned_digits(method, seed, options) for seed in seeds] for method in _METHODS
     }
@@ -95,7 +95,7 @@ def _trainings(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
 def _of_dataset(
     name: str, title: str, seeds: tuple[int, ...], options: PaperSettings, **given: Any
 ) -> dict[str, list[Cell]]:
-    """Return the cells of a table, or none if its data set was not asked for."""
+    """Return the cells of a table, or none if its data set was not requested."""
     # At small scale, digits stand in for every data set, so one table is enough.
     is_repeated = name == "CIFAR10" and not options.is_full
     if is_repeated or name not in options.datasets:

@@ -149,17 +149,13 @@ def _names(options: PaperSettings) -> list[str]:
     return [name for name in _FEDERATIONS if name in NATURAL or name.upper() in options.datasets]
 
 
-def _seeds(options: PaperSettings) -> Sequence[int]:
-    return options.seeds or (_SEEDS if options.is_full else _SEEDS[:1])
-
-
 def _cells(options: PaperSettings) -> list[Cell]:
     return [
         cell
         for name in _names(options)
         for cell in (
             _study(name, options),
-            *(_training(name, way, s, options) for s in _seeds(options) for way in _WAYS),
+            *(_training(name, way, s, options) for s in options.seeds_or(_SEEDS) for way in _WAYS),
         )
     ]
 
@@ -189,7 +185,7 @@ def _table(name: str, options: PaperSettings, found: Found) -> Table:
         caption += f" ({skew}). Does Dubhe help? The study says: {studied['helps']}"
     rows = []
     for way, method in _WAYS.items():
-        cells = [_training(name, way, seed, options) for seed in _seeds(options)]
+        cells = [_training(name, way, seed, options) for seed in options.seeds_or(_SEEDS)]
         results = list(finished(cells, found))
         if results:
             rows.append([method_label(way), *_row(method, results)])

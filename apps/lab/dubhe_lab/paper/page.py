@@ -37,9 +37,9 @@ h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .6rem; }
 h2 { font-size: 1.35rem; margin: 3rem 0 .6rem; padding-top: .6rem; border-top: 1px solid #e5e7eb; }
 nav a { display: inline-block; margin: 0 1rem .3rem 0; }
 a { color: #0072b2; }
-.table { overflow-x: auto; margin: 1.2rem 0; }
 caption { max-width: calc(100vw - 2.5rem); }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .88rem; }
+table { margin: 1.2rem 0; border-collapse: collapse; font-variant-numeric: tabular-nums;
+  font-size: .88rem; }
 caption, figcaption { text-align: left; color: #4b5563; font-size: .92rem; padding: .35rem 0; }
 th, td { padding: .3rem .8rem .3rem 0; text-align: right; border-bottom: 1px solid #e5e7eb;
   white-space: nowrap; vertical-align: top; }
@@ -86,7 +86,7 @@ def _section(section: Section) -> str:
         [
             f'<section id="{escape(section.name)}">\n<h2>{escape(section.title)}</h2>',
             *_paragraphs(section.paragraphs),
-            *map(_table, section.tables),
+            *(table.for_html() for table in section.tables),
             *map(_picture, section.pictures),
             "</section>",
         ]
@@ -95,17 +95,6 @@ def _section(section: Section) -> str:
 
 def _paragraphs(texts: Sequence[str]) -> list[str]:
     return [f"<p>{escape(text)}</p>" for text in texts]
-
-
-def _table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in table.columns)
-    body = "\n".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows
-    )
-    return (
-        f'<div class="table"><table>\n<caption>{escape(table.caption)}</caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
-    )
 
 
 def _picture(picture: Picture) -> str:

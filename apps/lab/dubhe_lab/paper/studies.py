@@ -75,7 +75,7 @@ def study_cells(
     """Return a cell per seed at rho = 10 and EMD_avg = 1.5; `options.seeds` override `seeds`."""
     return [
         study_cell(method, **{**SKEW, "num_clients": CLIENTS[options.scale], "seed": seed, **given})
-        for seed in options.seeds or (seeds if options.is_full else (0,))
+        for seed in options.seeds_or(seeds)
     ]
 
 

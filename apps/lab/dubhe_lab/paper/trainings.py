@@ -27,7 +27,7 @@ Trainings: TypeAlias = Mapping[str, list[Cell]]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingCellSettings(CompareSettings):
-    """The settings of a comparison, with the further data sets of the reproduction."""
+    """The settings of a comparison, with the reproduction's additional data sets."""
 
     dataset: str = same(
         CompareSettings, "dataset", choices=(*DATASETS, "femnist", "turned-digits", *NATURAL)
@@ -140,7 +140,7 @@ def trainings(
 
     Other keywords are as in `training_cell`.
     """
-    wanted = options.seeds or (seeds if options.is_full else (0,))
+    wanted = options.seeds_or(seeds)
     return {
         str(method): [training_cell(name, skew, method, seed, options, **given) for seed in wanted]
         for method in methods
@@ -173,7 +173,7 @@ def accuracies(cells: list[Cell], found: Found) -> list[float]:
 
 
 def together(cells: Trainings, found: Found) -> ComparisonResults | None:
-    """Return the first seed of each finished method as one comparison, or None if none is."""
+    """Combine the first seed of each finished method into a comparison; None without any."""
     methods, federation = {}, None
     for name, of_seeds in cells.items():
         result = found.get(of_seeds[0].key)

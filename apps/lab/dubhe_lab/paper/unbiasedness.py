@@ -15,7 +15,7 @@ from dubhe_lab.report.picture import picture
 from dubhe_lab.report.table import Table
 
 _REDUCTION: Final = 0.644
-"""Section 6.3.1: the reduction of ``||p_o - p_u||_1`` against random selection, at 10/1.5."""
+"""Section 6.3.1: the reduction of ``||p_o - p_u||_1`` relative to random selection, at 10/1.5."""
 
 _METHODS: Final = (
     Method("random"),
@@ -89,7 +89,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
             (
                 f"Federations with rho = 10, EMD_avg = 1.5 and N = {CLIENTS[options.scale]}, "
                 f"{_ROUNDS[options.scale]} selections each. The paper says that Dubhe reduces the "
-                f"distance by {_REDUCTION:.1%} against random selection, but not for which K."
+                f"distance by {_REDUCTION:.1%} relative to random selection, but not for which K."
             ),
             (
                 "The paper does not say how it draws clients, so we use two generators: Dirichlet "

@@ -145,7 +145,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
 
 
 def _row(verdict: str, results: Sequence[Any]) -> list[str]:
-    """Return the means and the range of points for a verdict, or nothing without federations."""
+    """Return a verdict's row, with means and range of points; empty without federations."""
     own = [result for result in results if verdict_on(_predicted(result)) == verdict]
     if not own:
         return []

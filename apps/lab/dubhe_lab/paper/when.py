@@ -78,14 +78,10 @@ def _places(options: PaperSettings) -> list[_Place]:
     ]
 
 
-def _seeds(options: PaperSettings) -> Sequence[int]:
-    return options.seeds or (_SEEDS if options.is_full else _SEEDS[:1])
-
-
 def _cells(options: PaperSettings) -> list[Cell]:
     return [
         _cell(place, method, seed, options)
-        for seed in _seeds(options)
+        for seed in options.seeds_or(_SEEDS)
         for place in _places(options)
         for method in _METHODS
     ]
@@ -95,7 +91,7 @@ def _gains(place: _Place, options: PaperSettings, found: Found) -> dict[str, lis
     """Return the points that Dubhe gained over each other method, by seed."""
     reached: dict[str, dict[int, float]] = {}
     for method in _METHODS:
-        cells = {seed: _cell(place, method, seed, options).key for seed in _seeds(options)}
+        cells = {seed: _cell(place, method, seed, options).key for seed in options.seeds_or(_SEEDS)}
         reached[method] = {
             s: 100 * final_accuracy(found[k]) for s, k in cells.items() if k in found
         }

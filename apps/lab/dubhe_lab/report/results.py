@@ -162,7 +162,7 @@ class Selected:
         return cls(**values | series, class_proportions=ClassProportions(**shares))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields, after the summary figures."""
+        """Return the summary figures and all fields."""
         return {"mean_emd": self.mean_emd, "mean_local_emd": self.mean_local_emd} | asdict(self)
 
 
@@ -217,7 +217,7 @@ class MethodResult(Selected):
         return evaluated[-_FINAL_EVALUATIONS:]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields, after the summary figures."""
+        """Return the summary figures and all fields."""
         return {"final_accuracy": self.final_accuracy} | super().to_dict()
 
 
@@ -256,7 +256,7 @@ class SelectionResult(Selected):
         return distance_to_uniform(self.class_proportions.mean)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields, after the summary figures."""
+        """Return the summary figures and all fields."""
         return {"sd_emd": self.sd_emd, "bias": self.bias} | super().to_dict()
 
 

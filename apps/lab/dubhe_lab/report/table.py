@@ -36,8 +36,8 @@ class Table:
     def for_html(self) -> str:
         """Return the table as HTML that scrolls on a narrow page."""
         head, *body = (
-            "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
-            for tag, rows in (("th", [self.columns]), ("td", self.rows))
+            "".join(f"<{tag}>{escape(cell)}</{tag[:2]}>" for cell in row)
+            for tag, rows in (('th scope="col"', [self.columns]), ("td", self.rows))
             for row in rows
         )
         lines = "".join(f"<tr>{row}</tr>" for row in body)

@@ -28,9 +28,8 @@ class TorchClient(NumPyClient):
 
     Each call of `fit` overwrites the whole model, makes a new optimizer and draws its randomness
     from (seed, alias, round). Clients can therefore share one model object, and results do not
-    depend on the order in which clients train. The round comes from ``config["server-round"]`` or
-    ``config["server_round"]``; without either, a client sees its samples in the same order in
-    every round.
+    depend on the order in which clients train. The round comes from ``config["server-round"]``;
+    without it, a client sees its samples in the same order in every round.
 
     Parameters
     ----------
@@ -115,8 +114,7 @@ class TorchClient(NumPyClient):
         The metrics are the batches' mean ``loss`` and the samples' root mean squared ``rms-loss``,
         each taken just before the model trained on the batch.
         """
-        server_round = int(config.get("server-round", config.get("server_round", 0)))
-        draw = generator(self.seed, "training", self.alias, server_round)
+        draw = generator(self.seed, "training", self.alias, int(config.get("server-round", 0)))
         with limited_threads(self.num_threads):
             self.model.to(self.device)
             set_parameters(self.model, parameters)

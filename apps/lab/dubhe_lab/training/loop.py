@@ -24,7 +24,7 @@ OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], Optimizer]
 
 
 class Evaluation(NamedTuple):
-    """The results of a test: loss and accuracy over all samples, and recalls over classes.
+    """The results of an evaluation: loss and accuracy over samples, and recalls over classes.
 
     Balanced accuracy is the mean recall over the classes in the test data, and the worst recall is
     the lowest.
