@@ -1,7 +1,7 @@
-"""Files and data frames as grids of text, before `tables` interprets the cells.
+"""Files, data frames and arrays as grids of text, before any cell is interpreted.
 
-Reading converts nothing: `007`, `1,200` and an empty cell arrive in `tables` exactly as the file
-has them, so a number is either read exactly or the table is refused.
+Reading converts nothing: `007`, `1,200` and an empty cell arrive as the file has them, so a number
+is either read exactly or the table is refused. Data frames and arrays are written as CSV first.
 """
 
 import re
@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dubhe_flwr.errors import DataError
+from dubhe_lab.data import headings as words
 
 _COUNT: Final = re.compile(r"(0|[1-9][0-9]*)([.,]0{1,2})?|[0-9]\.[0-9]+e[+-][0-9]{2}")
 """A count as people write it: 12, 12.0 (pandas, if a cell is missing), 12,0 and 1.2e+01 (NumPy).
@@ -30,65 +31,51 @@ _LIMIT: Final = 2**40
 class Grid:
     """The cells of a table as text.
 
-    Parameters
-    ----------
-    name : str
-        Name of the table in error messages.
-    headings : tuple of str, length W
-        The columns' names, or their numbers from 0 if the file has no heading.
-    cells : ndarray of str, shape (N, W)
-    places : tuple of str, length N
-        Position of each row in the source, such as "line 3".
-    heading : {"named", "first line", "numbers"}
-        Source of the headings: a data frame, the first line of a file (which might be a client's
-        counts instead), or the columns' numbers.
-    has_index : bool
-        Whether the first column is the named index of a data frame.
-    across : str (default: "")
-        Name of the data frame's column axis.
+    The columns of `cells` are the headings, or numbers from 0 for a table without headings; its
+    index holds the rows' places in the source, such as "line 3". The headings of a "file" are its
+    first line, which might be a client. The first column may be the index of a data frame.
     """
 
     name: str
-    headings: tuple[str, ...]
-    cells: NDArray[Any]
-    places: tuple[str, ...]
-    heading: Literal["named", "first line", "numbers"]
+    cells: pd.DataFrame
+    kind: Literal["file", "file without heading", "data frame", "array"]
     has_index: bool = False
-    across: str = ""
 
-    def column(self, heading: str) -> int:
-        """Return the column with this heading; case matters only if two headings differ by it."""
-        at = [place for place, own in enumerate(self.headings) if own == heading]
-        folded = [own.casefold() == heading.casefold() for own in self.headings]
-        at = at or np.flatnonzero(folded).tolist()
-        if len(at) != 1:
-            raise DataError(
-                f"{self.name} has no column {heading!r}; name one of {shown(self.headings)}."
-            )
-        return at[0]
+    @property
+    def headings(self) -> list[str]:
+        """The columns' names."""
+        return list(self.cells.columns)
 
-    def counts(self, rows: Iterable[int], columns: Iterable[int]) -> NDArray[np.int64]:
-        """Return these cells as counts.
+    def column(self, heading: str) -> str:
+        """Return the column's name as the table writes it."""
+        for own in self.headings:
+            if own.casefold() == heading.casefold():
+                return own
+        own_names = shown(self.headings)
+        raise DataError(f"{self.name} has no column {heading!r}; name one of {own_names}.")
 
-        Raises
-        ------
-        DataError
-            If a cell is not a whole number from 0 to 2**40; the message says which.
-        """
-        rows, columns = list(rows), list(columns)
-        text = self.cells[np.ix_(rows, columns)]
-        codes, kinds = pd.factorize(text.ravel())
-        values = np.array([_count(str(kind)) for kind in kinds], dtype=np.int64)
-        found = values[codes].reshape(text.shape)
-        if (found < 0).any():
-            row, column = np.argwhere(found < 0)[0]
-            raise DataError(
-                f"{self.name}, {self.places[rows[row]]}: {_why(text[row, column])} in the column "
-                f"{self.headings[columns[column]]!r}; write whole numbers of samples without "
-                "separators and 0 for none, or say which columns are counts with "
-                "--classes FIRST..LAST."
-            )
-        return found
+
+def counts_of(name: str, cells: pd.DataFrame) -> NDArray[np.int64]:
+    """Return cells as counts; raises `DataError` for one that is not a whole number below 2**40."""
+    text = cells.to_numpy(dtype=object)
+    codes, kinds = pd.factorize(text.ravel())
+    values = np.array([_count(kind) for kind in kinds], dtype=np.int64)
+    found = values[codes].reshape(text.shape)
+    if (found < 0).any():
+        row, column = np.argwhere(found < 0)[0]
+        cell, what = text[row, column], "not a whole number of samples"
+        why = f"{cell[:40]!r} is {'a share' if '%' in cell else what}"
+        raise DataError(
+            f"{name}, {cells.index[row]}: {why if cell else 'a count is missing'} in the column "
+            f"{cells.columns[column]!r}; write whole numbers of samples without separators and 0 "
+            "for none, or say which columns are counts with --classes FIRST..LAST."
+        )
+    return found
+
+
+def are_counts(cells: Iterable[str]) -> bool:
+    """Return whether all cells are counts."""
+    return all(_count(cell) >= 0 for cell in cells)
 
 
 def shown(names: Iterable[str]) -> str:
@@ -97,62 +84,55 @@ def shown(names: Iterable[str]) -> str:
     return ", ".join(every if len(every) <= 12 else [*every[:8], "...", *every[-3:]])
 
 
-def read_table(source: Any, *, heading: bool) -> Grid | NDArray[Any]:
-    """Return a grid of text, or an array if the source cannot have headings.
+def read_grid(source: Any, *, heading: bool) -> Grid:
+    """Return the grid of a path, a data frame or an array.
 
-    Parameters
-    ----------
-    source : path-like, DataFrame or array_like
-    heading : bool
-        Whether the first line of a CSV or TSV is a heading.
-
-    Raises
-    ------
-    DataError
-        If the file is not a readable table of the kind that its suffix says.
+    `heading` says whether the first line of a CSV or TSV is one. Raises `DataError` for a source
+    that is no table of the kind that its suffix says.
     """
-    if isinstance(source, pd.DataFrame):
-        return _of_frame(source, "The data frame")
     if not isinstance(source, str | PathLike):
-        try:
-            return np.asarray(source)
-        except ValueError:
-            raise DataError(
-                "label_counts has rows of several lengths; give a row for each client."
-            ) from None
+        return _of_values(source, "label_counts")
     path = Path(source)
+    suffix = path.suffix.lower()
     try:
-        return _read(path, path.suffix.lower(), heading=heading)
-    except ImportError:
-        why, remedy = "needs pyarrow", "install it with `pip install pyarrow`, or save a CSV"
-    except UnicodeDecodeError:
-        why, remedy = "is not in UTF-8", "save it as CSV in UTF-8"
-    except (OSError, ValueError, EOFError) as error:  # pyarrow's errors are ValueErrors or OSErrors
-        why = "is damaged or of another kind than it ends in"
-        if isinstance(error, OSError) and error.strerror:
-            why = f"cannot be read ({error.strerror})"
-        remedy = "give the path of a table"
-    raise DataError(f"{path} {why}; {remedy}.")
+        if suffix == ".npy":
+            return _of_values(np.load(path, allow_pickle=False), str(path))
+        if suffix == ".parquet":
+            return _of_values(pd.read_parquet(path), str(path))
+        if suffix in {".csv", ".tsv"}:
+            text = path.read_text(encoding="utf-8-sig")
+            separator = "\t" if suffix == ".tsv" else _separator(path, text)
+            kind: Any = "file" if heading else "file without heading"
+            return _of_text(str(path), text, separator, kind)
+        why = "its name has to end in .csv, .tsv, .parquet or .npy"
+    except DataError:
+        raise
+    except (ImportError, OSError, ValueError, EOFError) as error:
+        why = " ".join(str(error).split())[:200].rstrip(".")
+    raise DataError(f"{path} cannot be read: {why}; give the path of a table, as CSV in UTF-8.")
 
 
-def _read(path: Path, kind: str, *, heading: bool) -> Grid | NDArray[Any]:
-    if kind == ".npy":
-        return np.asarray(np.load(path, allow_pickle=False))
-    if kind == ".parquet":
-        return _of_frame(pd.read_parquet(path), str(path))
-    if kind in {".csv", ".tsv"}:
-        return _of_text(path, path.read_text(encoding="utf-8-sig"), heading=heading)
-    raise DataError(
-        f"{path} has to end in .csv, .tsv, .parquet or .npy; save the table as one of them."
-    )
+def _of_values(values: Any, name: str) -> Grid:
+    """Read a data frame, whose index is a column if it has a name or holds text; or an array."""
+    is_frame = isinstance(values, pd.DataFrame)
+    try:
+        frame = values if is_frame else pd.DataFrame(np.asarray(values))
+    except ValueError as error:
+        raise DataError(f"{name} is no table ({error}); give a row for each client.") from None
+    if max(frame.index.nlevels, frame.columns.nlevels) > 1:
+        raise DataError(f"{name} has an index of several levels; give it one, as crosstab does.")
+    if words.names_clients(str(frame.columns.name or "")):
+        raise DataError(f"{name} has a column for each client; transpose it.")
+    has_index = frame.index.name is not None or pd.api.types.is_string_dtype(frame.index.dtype)
+    text = frame.to_csv(index=has_index)
+    return _of_text(name, text, ",", "data frame" if is_frame else "array", has_index=has_index)
 
 
-def _of_text(path: Path, text: str, *, heading: bool) -> Grid:
-    """Parse a CSV or TSV; all lines must have the same number of cells."""
-    separator = "\t" if path.suffix.lower() == ".tsv" else _separator(path, text)
+def _of_text(name: str, text: str, separator: str, kind: Any, *, has_index: bool = False) -> Grid:
+    """Parse a CSV or TSV."""
     body = text.lstrip("\n")
     try:
-        frame = pd.read_csv(
+        cells = pd.read_csv(
             StringIO(body),
             sep=separator,
             header=None,
@@ -160,41 +140,37 @@ def _of_text(path: Path, text: str, *, heading: bool) -> Grid:
             na_filter=False,
             skip_blank_lines=False,
             skipinitialspace=True,
-            engine="python",  # distinguishes missing cells from empty ones
+            engine="python",  # refuses a line with more cells than the first
         )
     except pd.errors.EmptyDataError:
-        frame = pd.DataFrame()
+        cells = pd.DataFrame({0: [""]})
     except pd.errors.ParserError as error:
         why = " ".join(str(error).split()).rstrip(".")
         raise DataError(
-            f"{path}: {why}; give every line a cell for each heading, close every quote, and "
+            f"{name}: {why}; give every line a cell for each heading, close every quote, and "
             "delete titles and comments."
         ) from None
-    frame.index += 1 + len(text) - len(body)
-    short = frame.isna().any(axis=1)
-    cells = frame.fillna("").map(str.strip) if frame.size else frame
-    kept = (cells != "").any(axis=1)  # drops lines that hold only separators
-    if (short & kept).any():
+    place, first = ("line", 1) if kind.startswith("file") else ("row", 0)
+    cells.index = pd.Index([f"{place} {at + first + len(text) - len(body)}" for at in cells.index])
+    cells = cells.fillna("").map(str.strip)
+    is_full = cells != ""  # drops lines that hold only separators, and columns of trailing ones
+    cells = cells.loc[is_full.any(axis=1), is_full.any(axis=0)]
+    headings = [str(at) for at in range(cells.shape[1])]
+    if kind != "file without heading":
+        headings = [" ".join(cell.split()) for cell in cells[:1].to_numpy().ravel()]
+        cells = cells[1:]
+    if not len(cells) or len(headings) < 2:
         raise DataError(
-            f"{path}, line {(short & kept).idxmax()}: there are fewer cells than in the first "
-            f"line, which has {frame.shape[1]}; give every line a cell for each heading."
+            f"{name} has no table of counts; write a line for each client and a column for each "
+            "of at least two classes, separated by commas, below a heading that names the classes."
         )
-    cells = cells[kept]
-    cells = cells.loc[:, (cells != "").any(axis=0)]  # drops columns of trailing separators
-    if len(cells) <= heading or cells.shape[1] < 2:
+    repeated = pd.Series(headings).str.casefold().duplicated().to_numpy()
+    if repeated.any():
         raise DataError(
-            f"{path} has no table of counts; write a line for each client and a column for each "
-            "class, separated by commas, below a heading that names the classes."
+            f"{name} has two columns {headings[repeated.argmax()]!r}; give every column a heading "
+            "of its own, in one line, or --no-heading if the first line is a client."
         )
-    comments = cells.iloc[:, 0].str.startswith("#")
-    if comments.any():
-        raise DataError(f"{path}, line {comments.idxmax()}: delete the comment, or its '#'.")
-    lines = tuple(f"line {line}" for line in cells.index)
-    grid = cells.to_numpy(dtype=object)
-    if not heading:
-        numbers = tuple(map(str, range(grid.shape[1])))
-        return Grid(str(path), numbers, grid, lines, "numbers")
-    return Grid(str(path), _distinct(path, grid[0]), grid[1:], lines[1:], "first line")
+    return Grid(name, cells.set_axis(headings, axis=1), kind, has_index)
 
 
 def _separator(path: Path, text: str) -> str:
@@ -209,55 +185,7 @@ def _separator(path: Path, text: str) -> str:
     return found[0] if found else ","
 
 
-def _of_frame(frame: pd.DataFrame, name: str) -> Grid:
-    """Read a data frame; its index becomes a column if it has a name or holds text."""
-    if max(frame.index.nlevels, frame.columns.nlevels) > 1:
-        raise DataError(f"{name} has an index of several levels; give it one, as crosstab does.")
-    across, index = str(frame.columns.name or ""), frame.index
-    has_index = index.name is not None or pd.api.types.is_string_dtype(index.dtype)
-    columns = [index.to_series(), *(frame.iloc[:, at] for at in range(frame.shape[1]))]
-    columns = columns[0 if has_index else 1 :]
-    if frame.size == 0 or len(columns) < 2:
-        raise DataError(f"{name} has no table of counts; give a row a client, a column a class.")
-    cells = [
-        ["" if gap else str(cell).strip() for cell, gap in zip(own, own.isna(), strict=True)]
-        for own in columns
-    ]
-    own = [str(each).strip() for each in frame.columns]
-    if has_index:
-        own.insert(0, "" if index.name is None else str(index.name).strip())
-    return Grid(
-        name,
-        _distinct(name, own),
-        np.array(cells, dtype=object).T,
-        tuple(f"row {row + 1}" for row in range(len(frame))),
-        heading="named",
-        has_index=has_index,
-        across=across,
-    )
-
-
-def _distinct(name: Path | str, headings: Iterable[str]) -> tuple[str, ...]:
-    found = tuple(" ".join(each.split()) for each in headings)
-    repeated = pd.Series(found).str.casefold().duplicated().to_numpy()
-    if repeated.any():
-        raise DataError(
-            f"{name} has two columns {found[repeated.argmax()]!r}; give every column a heading "
-            "of its own, in one line, or --no-heading if the first line is a client."
-        )
-    return found
-
-
 def _count(cell: str) -> int:
     """Return the cell's count, or -1 if it holds none."""
-    if not _COUNT.fullmatch(cell):
-        return -1
-    value = float(cell.replace(",", "."))
+    value = float(cell.replace(",", ".")) if _COUNT.fullmatch(cell) else -1.0
     return int(value) if value.is_integer() and value < _LIMIT else -1
-
-
-def _why(cell: str) -> str:
-    if not cell:
-        return "a count is missing"
-    kind = "a share" if "%" in cell else "not a whole number of samples"
-    return f"{cell[:40]!r} is {kind}"

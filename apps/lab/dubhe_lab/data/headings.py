@@ -12,33 +12,35 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-_CLIENTS: Final = re.compile(
-    "bank|branch|center|centre|cid|client|clinic|department|device|doctor|hospital|institution|"
-    "lecturer|node|participant|partition|patient|person|phone|school|silo|site|speaker|station|"
-    "student|teacher|unit|user|ward|worker|writer"
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(word.rstrip("s") for word in words.split())
+
+
+_CLIENTS: Final = _set(
+    "bank branch center centre cid client clinic department device doctor hospital institution "
+    "lecturer node participant partition patient person phone school silo site speaker station "
+    "student teacher unit user ward worker writer"
 )
-_CLASSES: Final = re.compile(
-    "answer|category|class|diagnosis|digit|disease|grade|label|outcome|rating|species|stars|"
-    "target|y"
+_ROWS: Final = _set(
+    "answer category categories class classes diagnosis diagnoses digit disease file filename "
+    "grade image img label outcome path rating sample species stars target y"
 )
-_SAMPLES: Final = re.compile("file|filename|image|img|path|sample")
-_TOTALS: Final = re.compile(
-    "all|alle|gesamt|gesamtergebnis|grand|insgesamt|overall|somme|subtotal|suma|sum|summe|total"
+_TOTALS: Final = _set(
+    "all alle gesamt gesamtergebnis grand insgesamt overall somme subtotal suma sum summe total"
 )
-_SIZES: Final = {"n", "size", "samples", "count", "counts", "num samples", "n samples", "examples"}
-_NUMBERING: Final = re.compile("code|id|idx|index|nr|number|row|unnamed")
-_ATTRIBUTES: Final = re.compile(
-    "age|beds|date|fold|lat|latitude|lon|longitude|month|postcode|round|seed|split|time|year|zip"
+_SIZES: Final = _set("n num size samples count examples")
+_NUMBERING: Final = _set("code id idx index indices nr number row unnamed")
+_ATTRIBUTES: Final = _set(
+    "age beds date fold lat latitude lon longitude month postcode round seed split time year zip"
 )
-_SHARES: Final = re.compile(
-    "average|avg|fraction|mean|pct|percent|percentage|proportion|rate|share"
-)
-_MISSING: Final = {"na", "nan", "nat", "n/a", "n.a.", "null", "inf", "infinity", "missing"}
+_SHARES: Final = _set("average avg fraction mean pct percent percentage proportion rate share")
+_MISSING: Final = {"", "na", "nan", "nat", "n/a", "n.a.", "null", "inf", "infinity", "missing"}
 
 
 def is_missing(cell: str) -> bool:
     """Return whether a cell is empty or marks a missing value."""
-    return not cell or cell.casefold().strip("-+<>?") in {*_MISSING, ""}
+    return cell.casefold().strip("-+<>?") in _MISSING
 
 
 def is_word(cell: str) -> bool:
@@ -58,40 +60,35 @@ def is_unnamed(heading: str) -> bool:
 
 def names_clients(heading: str) -> bool:
     """Return whether a column with this heading can only tell clients apart."""
-    return not names_classes(heading) and any(map(_CLIENTS.fullmatch, _words(heading)))
+    return not names_rows(heading) and not _CLIENTS.isdisjoint(_words(heading))
 
 
-def names_classes(heading: str) -> bool:
-    """Return whether a column with this heading holds classes, one in each row."""
-    return any(map(_CLASSES.fullmatch, _words(heading)))
-
-
-def names_samples(heading: str) -> bool:
-    """Return whether a column with this heading names one sample in each row."""
-    return any(map(_SAMPLES.fullmatch, _words(heading)))
+def names_rows(heading: str) -> bool:
+    """Return whether a column with this heading names one class or sample in each row."""
+    return not _ROWS.isdisjoint(_words(heading))
 
 
 def is_total(heading: str) -> bool:
     """Return whether a column calls itself a total, or the number of samples."""
-    own = _words(heading)
-    return is_total_row(heading) or "total" in own or "sum" in own or " ".join(own) in _SIZES
+    own = set(_words(heading))
+    is_size = bool(own - {"num"}) and own <= _SIZES
+    return is_size or is_total_row(heading) or not own.isdisjoint({"total", "sum"})
 
 
 def is_total_row(cell: str) -> bool:
     """Return whether a row calls itself a total; `Total Health` is a client."""
     own = _words(cell)
-    return bool(own) and all(map(_TOTALS.fullmatch, own))
+    return bool(own) and _TOTALS.issuperset(own)
 
 
 def is_no_class(heading: str) -> bool:
     """Return whether a column numbers or describes rows, or holds labels or shares."""
     own = _words(heading)
-    if "%" in heading or any(map(_SHARES.fullmatch, own)):
+    if "%" in heading or not _SHARES.isdisjoint(own):
         return True
     if not own or heading[-1:].isdecimal():  # class_0
         return False
-    describes = [each.fullmatch(own[0]) for each in (_CLASSES, _CLIENTS, _SAMPLES, _ATTRIBUTES)]
-    return bool(_NUMBERING.fullmatch(own[-1])) or (len(own) == 1 and any(describes))
+    return own[-1] in _NUMBERING or (len(own) == 1 and own[0] in _CLIENTS | _ROWS | _ATTRIBUTES)
 
 
 def are_ascending(cells: Sequence[str]) -> bool:
@@ -108,47 +105,30 @@ def count_up(cells: Sequence[str]) -> bool:
     return any(numbers == list(range(first, first + len(cells))) for first in (0, 1))
 
 
-def numbers_rows(column: NDArray[np.int64]) -> bool:
+def number_rows(column: NDArray[np.int64]) -> bool:
     """Return whether a column may number clients: it ascends, or its numbers never repeat.
 
     By chance, counts ascend in one of 120 tables of five rows.
     """
     ascends = len(column) >= 5 and bool((np.diff(column) > 0).all())
-    return ascends or chance_of_no_ties(column.astype(float)) < 1e-6
+    return ascends or chance_of_no_ties(column) < 1e-6
 
 
-def chance_of_no_ties(numbers: NDArray[np.float64]) -> float:
+def chance_of_no_ties(numbers: NDArray[np.int64]) -> float:
     """Bound the probability that counts in this range all differ.
 
-    This is the birthday problem with a uniform distribution, where ties are least likely: any other
-    counts with the same smallest and largest number tie more often.
+    This is the birthday problem with a uniform distribution, where ties are least likely.
 
-    Parameters
-    ----------
-    numbers : ndarray, shape (N,)
-
-    Examples
-    --------
     >>> chance_of_no_ties(np.arange(20)) < 1e-7
     True
-    >>> chance_of_no_ties(np.array([3.0, 3, 4]))
-    1.0
     """
     if len(np.unique(numbers)) < len(numbers):
         return 1.0
-    span = numbers.max() - numbers.min() + 1
+    span = float(numbers.max()) - float(numbers.min()) + 1
     return float(np.exp(np.log1p(-np.arange(len(numbers)) / span).sum()))
 
 
 def _words(heading: str) -> list[str]:
-    """Split `numSamples`, `hospital_nr` and `Client 3` into lower-case words, in the singular."""
+    """Split `numSamples`, `hospital_nr` and `Client 3` into lower-case words without a final s."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", heading)
-    words = re.split(r"[\W_0-9]+", spaced.casefold())
-    return [_singular(word) for word in words if word]
-
-
-def _singular(word: str) -> str:
-    if word.endswith("sses"):
-        return word.removesuffix("es")
-    keeps = word.endswith(("is", "ss", "us")) or word in {"species", "stars"} | _SIZES
-    return word if keeps else word.removesuffix("s")
+    return [word.rstrip("s") for word in re.split(r"[\W_0-9]+", spaced.casefold()) if word]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,8 @@ class LabelCounts:
     classes : tuple of str, length C
     clients : tuple of str, length N
         Numbers from 0 if the table has no names.
-    left_out : tuple of str (default: ())
-        Columns and rows that were not counts, such as "column 'All'".
+    note : str (default: "")
+        What was left out, and how to leave out more.
 
     Examples
     --------
@@ -35,11 +34,11 @@ class LabelCounts:
     counts: NDArray[np.int64]
     classes: tuple[str, ...]
     clients: tuple[str, ...]
-    left_out: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def summary(self) -> str:
-        """Two lines about what was read, and a third if anything was left out."""
+        """Two lines about what was read, and the note."""
         sizes, totals = self.counts.sum(axis=1), self.counts.sum(axis=0)
         small, large = int(sizes.argmin()), int(sizes.argmax())
         each = (f"{name} {own}" for name, own in zip(self.classes, totals, strict=True))
@@ -49,31 +48,20 @@ class LabelCounts:
             f"Smallest client: {self.clients[small]} with {sizes[small]} samples. "
             f"Largest client: {self.clients[large]} with {sizes[large]} samples."
         )
-        return f"{text}\nLeft out: {shown(self.left_out)}." if self.left_out else text
+        return f"{text}\n{self.note}" if self.note else text
 
 
 def check_counts(
     counts: NDArray[np.int64],
     name: str,
     places: Sequence[str],
-    totals: Sequence[Literal["row", "column"]] = ("row", "column"),
+    totals: Sequence[str] = ("row", "column"),
 ) -> None:
     """Refuse counts that no federation can have.
 
-    Parameters
-    ----------
-    counts : ndarray of int64, shape (N, C)
-    name : str
-        Name of the table in error messages.
-    places : sequence of str, length N
-        Position of each client in the table.
-    totals : sequence of "row" and "column" (default: both)
-        Where to look for an unnamed total: among rows, columns or both, first or last.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two classes, a client has no samples, or counts are flags or totals.
+    `places` says where each client is in the table, and `totals` where to look for unnamed totals:
+    among rows or columns, first or last. Raises `DataError` if there are fewer than two classes, a
+    client has no samples, or counts are flags or totals.
     """
     if counts.shape[1] < 2 or not len(counts):
         raise DataError(

@@ -5,17 +5,16 @@ which; otherwise the first column has to name the clients beyond doubt. Then nam
 checked and left out, and columns that do not look like classes are refused.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from shlex import quote
-from typing import NoReturn
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from dubhe_flwr.errors import DataError
 from dubhe_lab.data import headings as words
-from dubhe_lab.data.grids import Grid, shown
+from dubhe_lab.data.grids import Grid, are_counts, counts_of, shown
 from dubhe_lab.data.label_counts import LabelCounts, check_counts
 
 _MANY = 10
@@ -23,86 +22,93 @@ _MANY = 10
 
 
 def read_wide(grid: Grid, client_column: str | None, classes: str | None) -> LabelCounts:
-    """Read a table with one row per client and one column per class.
-
-    Raises
-    ------
-    DataError
-        If a column could mean something else, or a cell holds no count.
-    """
-    client, columns = _roles(grid, client_column, classes)
-    others = [at for at in range(len(grid.headings)) if at not in columns]
-    rows, total_rows = _clients_and_totals(grid, others)
-    called = _totals(grid, rows, columns, is_told=classes is not None)
-    kept = [at for at in columns if at not in called]
-    counts = grid.counts(rows, kept)
-    if classes is None:
-        _check_columns(grid, rows, kept, counts)
-    for row in total_rows:
-        if (grid.counts([row], kept)[0] != counts.sum(axis=0)).any():
-            raise DataError(
-                f"{grid.name}, {grid.places[row]}: the row calls itself a total and is not the sum "
-                "of the others; correct it or leave it out."
-            )
-    places = [grid.places[row] for row in rows]
-    check_counts(counts, grid.name, places, ("row",) if classes else ("row", "column"))
-    left = [f"column {grid.headings[at]!r}" for at in (*others, *called) if at != client]
-    left += [f"row {' '.join(grid.cells[row, others])!r}" for row in total_rows]
-    names = [str(at) for at in range(len(rows))]
-    if client is not None:
-        names = _client_names(grid, rows, client)
-    return LabelCounts(counts, tuple(grid.headings[at] for at in kept), tuple(names), tuple(left))
-
-
-def _roles(
-    grid: Grid, client_column: str | None, classes: str | None
-) -> tuple[int | None, list[int]]:
-    """Return the column that names the clients, if any, and the columns of counts or totals."""
+    """Return the label counts; raises `DataError` if a column could mean something else."""
     client = None if client_column is None else grid.column(client_column)
     if classes is None:
-        if client is None:
+        if client is None and grid.kind != "array":
             client = _find_clients(grid)
-        return client, [at for at in range(len(grid.headings)) if at != client]
-    first, dots, last = classes.partition("..")
-    if not dots:
+        columns = [heading for heading in grid.headings if heading != client]
+    else:
+        columns = _in_range(grid, client, classes)
+    others = [heading for heading in grid.headings if heading not in columns]
+    is_total = _are_totals(grid.cells[others])
+    rows, total_rows = grid.cells[~is_total], grid.cells[is_total]
+    totals = _totals(grid.name, rows[columns], is_told=classes is not None)
+    kept = [heading for heading in columns if heading not in totals]
+    counts = counts_of(grid.name, rows[kept])
+    if classes is None:
+        _check_columns(grid, client, rows, kept, counts)
+    for place, row in zip(total_rows.index, counts_of(grid.name, total_rows[kept]), strict=True):
+        if (row != counts.sum(axis=0)).any():
+            raise DataError(
+                f"{grid.name}, {place}: the row calls itself a total and is not the sum of the "
+                "others; correct it or leave it out."
+            )
+    check_counts(counts, grid.name, list(rows.index), ("row",) if classes else ("row", "column"))
+    names = list(map(str, range(len(rows)))) if client is None else _names(grid.name, rows[client])
+    left = [f"column {heading!r}" for heading in (*others, *totals) if heading != client]
+    left += [f"row {' '.join(row)!r}" for row in total_rows[others].to_numpy()]
+    note = f"Left out: {shown(left)}. " if left else ""
+    if classes is None and client is not None:
+        note += (
+            f"{client!r} names the clients, and every other column is a class; if one is not, give "
+            "--classes FIRST..LAST."
+        )
+    return LabelCounts(counts, tuple(kept), tuple(names), note.strip())
+
+
+def _in_range(grid: Grid, client: str | None, classes: str) -> list[str]:
+    """Return the columns that the caller calls counts."""
+    first, _, last = classes.partition("..")
+    if not last:
         raise DataError(f"classes={classes!r} has to be FIRST..LAST, two headings of the table.")
-    columns = list(range(grid.column(first.strip()), grid.column(last.strip()) + 1))
+    begin, end = (grid.headings.index(grid.column(each.strip())) for each in (first, last))
+    columns = grid.headings[begin : end + 1]
     if len(columns) < 2 or client in columns:
         raise DataError(
             f"classes={classes!r} has to name two columns from left to right, and none between "
             "them may name the clients."
         )
-    own = [grid.headings[at] for at in columns]
-    if grid.heading == "first line" and any(map(words.is_number, own)):
-        numbers = [name for name in own if words.is_number(name)]
-        if not words.are_ascending(numbers):
-            raise DataError(
-                f"{grid.name}: the first line, {shown(grid.headings)}, may be a client; give "
-                "--no-heading, or name the classes in words."
-            )
-    return client, columns
-
-
-def _find_clients(grid: Grid) -> int:
-    """Return the first column if it names the clients beyond doubt."""
-    rows, _ = _clients_and_totals(grid, [0])
-    cells = [str(cell) for cell in grid.cells[rows, 0]]
-    first, *others = grid.headings
-    others = [each for each in others if not words.is_total(each)]
-    are_words, are_numbers = all(map(words.is_word, cells)), all(map(words.is_number, cells))
-    if not cells or words.is_total(first):
-        _refuse(grid)
-    if words.names_classes(first) and (are_words or are_numbers):
+    if grid.kind == "file" and not words.are_ascending(list(filter(words.is_number, columns))):
         raise DataError(
-            f"{grid.name}: the column {first!r} may hold classes or labels; transpose the table if "
-            "each row is a class, or give --client-column and --label-column if each is a sample."
+            f"{grid.name}: the first line, {shown(grid.headings)}, may be a client; give "
+            "--no-heading, or name the classes in words."
         )
-    if grid.has_index or are_words:
-        _check_heading(grid, first, others)
-        _check_direction(grid, first, len(cells), len(others))
-    elif not _is_crosstab(first, others, cells):
-        _refuse(grid)
-    return 0
+    return columns
+
+
+def _find_clients(grid: Grid) -> str:
+    """Return the first column if it names the clients beyond doubt."""
+    first, *others = grid.headings
+    if len(others) < 2:
+        client, label = (*others, first) if words.names_rows(first) else (first, *others)
+        raise DataError(
+            f"{grid.name} has two columns; give --client-column {quote(client)} --label-column "
+            f"{quote(label)} if each row is a sample, or --classes {_range(grid.headings)} if both "
+            "count a class."
+        )
+    rows = grid.cells[~_are_totals(grid.cells[[first]])]
+    others = [heading for heading in others if not words.is_total(heading)]
+    cells = rows[first].tolist()
+    are_names = grid.has_index or all(map(words.is_word, cells))
+    is_numbered = len(others) >= 3 and words.count_up(others)
+    is_numbered &= words.names_clients(first) or words.is_unnamed(first)
+    are_classes = is_numbered or all(map(words.is_word, others))
+    all_numbers = all(map(words.is_number, grid.headings))
+    if grid.kind == "file" and (all_numbers or (are_names and not are_classes)):
+        raise _refused(
+            grid,
+            rows,
+            f"the first line, {shown(grid.headings)}, may be a client; give --no-heading with "
+            f"--client-column 0 or --classes 0..{len(grid.headings) - 1} then, or",
+        )
+    is_short = are_names and len(rows) < len(others) and not words.names_clients(first)
+    if words.names_rows(first) or is_short:
+        raise _refused(grid, rows, "each row may be a class; transpose the table then, or")
+    if not cells or words.is_total(first) or not (are_names or _is_crosstab(first, others, cells)):
+        what = f"the first column, {first!r}, may name the clients or be a class;"
+        raise _refused(grid, rows, what)
+    return first
 
 
 def _is_crosstab(first: str, others: Sequence[str], cells: Sequence[str]) -> bool:
@@ -111,132 +117,100 @@ def _is_crosstab(first: str, others: Sequence[str], cells: Sequence[str]) -> boo
         return False
     if words.names_clients(first):
         return True
-    no_ties = words.chance_of_no_ties(np.array([float(cell) for cell in cells]))
+    no_ties = words.chance_of_no_ties(np.array(cells, dtype=float).astype(np.int64))
     is_heading = words.is_word(first) or words.is_unnamed(first)
     return is_heading and len(cells) >= _MANY * len(others) and no_ties < 1e-3
 
 
-def _check_heading(grid: Grid, first: str, others: Sequence[str]) -> None:
-    """Refuse a first line that may be a client with a word as its name."""
-    may_name = words.names_clients(first) or words.is_unnamed(first)
-    are_numbered = may_name and len(others) >= 3 and words.count_up(others)
-    is_named = are_numbered or all(map(words.is_word, others))
-    if grid.heading == "first line" and not is_named:
-        raise DataError(
-            f"{grid.name}: the first line, {shown(grid.headings)}, may name the classes or be a "
-            f"client; give --client-column {quote(first)}, or --no-heading."
-        )
-
-
-def _check_direction(grid: Grid, first: str, num_rows: int, num_columns: int) -> None:
-    """Refuse rows that may be samples or classes."""
-    if words.names_samples(first):
-        raise DataError(
-            f"{grid.name}: each row may be one sample ({first!r}); give --client-column and "
-            "--label-column, or sum up the samples of each client."
-        )
-    if num_rows < num_columns and not words.names_clients(first):
-        raise DataError(
-            f"{grid.name}: the {num_rows} rows may be clients or classes; give --client-column "
-            f"{quote(first)} if they are clients, or transpose the table."
-        )
-
-
-def _refuse(grid: Grid) -> NoReturn:
-    """Raise an error that says what the first column may be, with a remedy for each case."""
+def _refused(grid: Grid, rows: pd.DataFrame, why: str) -> DataError:
+    """Return an error that says how to name the columns, in the words of this table."""
     first, *others = grid.headings
-    if grid.heading == "first line" and all(map(words.is_number, grid.headings)):
-        raise DataError(
-            f"{grid.name}: the first line, {shown(grid.headings)}, may be a client or number the "
-            f"classes; give --no-heading with --client-column 0 or --classes 0..{len(others)} if "
-            f"it is a client, or --classes {first}..{others[-1]} if it numbers the classes."
-        )
-    example = quote(f"{others[0] if words.is_unnamed(first) else first}..{others[-1]}")
-    raise DataError(
-        f"{grid.name}: the first column, {first!r}, may name the clients or be a class; give "
-        f"--client-column {quote(first)} if it names them, --classes FIRST..LAST for the columns "
-        f"that are counts (such as {example}), or --client-column and --label-column if each row "
-        "is a sample."
+    are_names = (
+        own for own in grid.headings if rows[own].map(words.is_word).all() and rows[own].is_unique
+    )
+    client = next((own for own in are_names if not words.names_rows(own)), first)
+    label = next((own for own in others if words.names_rows(own)), None)
+    counts: list[str] = []  # the last columns that stand together, hold counts and look like it
+    for heading in reversed(grid.headings):
+        is_class = not (words.is_no_class(heading) or words.is_total(heading))
+        if is_class and not words.is_unnamed(heading) and are_counts(rows[heading]):
+            counts.insert(0, heading)
+        elif len(counts) >= 2:
+            break
+    told, classes = f"--client-column {quote(client)}", f"--classes {_range(counts)}"
+    if len(counts) >= 2 and {*grid.headings} - {client, *counts}:
+        told += f" {classes}"
+    long = "--client-column and --label-column"
+    if label is not None:
+        long = f"--client-column {quote(first)} --label-column {quote(label)}"
+    return DataError(
+        f"{grid.name}: {why} give {told} if {client!r} names the clients, {classes} if only these "
+        f"columns are counts, or {long} if each row is a sample."
     )
 
 
-def _clients_and_totals(grid: Grid, others: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the rows of clients and the rows called a total."""
-    totals = [
-        row
-        for row, cells in enumerate(grid.cells[:, others])
-        if any(map(words.is_total_row, map(str, cells)))
-    ]
-    return [row for row in range(len(grid.cells)) if row not in totals], totals
+def _range(columns: Sequence[str]) -> str:
+    return quote(f"{columns[0]}..{columns[-1]}") if len(columns) >= 2 else "FIRST..LAST"
 
 
-def _totals(grid: Grid, rows: Sequence[int], columns: Sequence[int], *, is_told: bool) -> list[int]:
+def _are_totals(cells: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which rows call themselves a total."""
+    return np.array([any(map(words.is_total_row, row)) for row in cells.to_numpy()], dtype=bool)
+
+
+def _totals(name: str, cells: pd.DataFrame, *, is_told: bool) -> list[str]:
     """Return the columns that are called a total and are one."""
-    called = [at for at in columns if words.is_total(grid.headings[at])]
-    kept = [at for at in columns if at not in called]
-    if not called or not rows:
+    called = [heading for heading in map(str, cells) if words.is_total(heading)]
+    kept = [heading for heading in map(str, cells) if heading not in called]
+    if not called or not len(cells):
         return []
-    name = grid.headings[called[0]]
-    sums = grid.counts(rows, kept).sum(axis=1, keepdims=True)
-    adds_up = len(kept) >= 2 and bool((grid.counts(rows, called) == sums).all())
-    if is_told and adds_up:
-        raise DataError(f"{grid.name}: {name!r} is the sum of the classes; leave it out of them.")
-    if not is_told and not adds_up:
-        raise DataError(
-            f"{grid.name}: the column {name!r} is not the sum of the classes; leave it out, or "
-            f"give --classes FIRST..LAST if it is one of them."
-        )
-    return called if adds_up else []
+    sums = counts_of(name, cells[kept]).sum(axis=1, keepdims=True)
+    adds_up = len(kept) >= 2 and bool((counts_of(name, cells[called]) == sums).all())
+    if is_told != adds_up:
+        return called if adds_up else []
+    raise DataError(
+        f"{name}: the column {called[0]!r} is {'' if adds_up else 'not '}the sum of the classes; "
+        f"leave it out, or give --classes FIRST..LAST {'without' if adds_up else 'if'} it."
+    )
 
 
 def _check_columns(
-    grid: Grid, rows: Sequence[int], columns: Sequence[int], counts: NDArray[np.int64]
+    grid: Grid,
+    client: str | None,
+    rows: pd.DataFrame,
+    columns: Sequence[str],
+    counts: NDArray[np.int64],
 ) -> None:
     """Refuse unconfirmed columns that look like something other than classes."""
-    own = [grid.headings[at] for at in columns]
-    if all(map(words.names_clients, own)) or words.names_clients(grid.across):
-        raise DataError(
-            f"{grid.name}: the columns {shown(own)} may be clients; transpose the table, or give "
-            "--classes FIRST..LAST if they are classes."
-        )
-    for at, name, column in zip(columns, own, counts.T, strict=True):
+    if all(map(words.names_clients, columns)):
+        raise _refused(grid, rows, f"{shown(columns)} may be clients; transpose the table then, or")
+    for at, (name, column) in enumerate(zip(columns, counts.T, strict=True)):
         # Without a heading, nothing shows that the first column after the names holds counts.
-        is_bare = grid.heading == "numbers" and at == columns[0]
+        is_bare = grid.kind == "file without heading" and at == 0 and client is not None
+        is_distinct = is_bare and len(np.unique(column)) == len(column)
+        is_inner = grid.kind == "array" and 0 < at < len(columns) - 1
         if words.is_unnamed(name):
-            what = "has no name; name it"
+            what = "has no name; name it, or"
         elif words.is_no_class(name):
-            what = "seems to describe clients or samples; leave it out"
-        elif words.numbers_rows(column) or (is_bare and len(np.unique(column)) == len(column)):
-            what = "ascends or never repeats a number, as numbers of clients do; leave it out"
+            what = "seems to describe clients or samples; leave it out, or"
+        elif is_distinct or (words.number_rows(column) and not is_inner):
+            what = "ascends or never repeats a number, as numbers of clients do; leave it out, or"
         else:
             continue
-        raise DataError(
-            f"{grid.name}: the column {name!r} {what}, or give --classes FIRST..LAST for those "
-            "that are counts."
-        )
+        raise _refused(grid, rows, f"the column {name!r} {what}")
     if len(counts) >= 2 and (counts.sum(axis=1) == 100).all():
-        raise DataError(
-            f"{grid.name}: every row adds up to 100, as percentages do; give numbers of samples, "
-            "or --classes FIRST..LAST if each client has 100."
-        )
+        raise _refused(grid, rows, "every row adds up to 100, as percentages do; write counts, or")
     begins = [str(number) for number in counts[:1].ravel()]
-    if len(own) >= 4 and words.count_up(begins):
-        raise DataError(
-            f"{grid.name}, {grid.places[rows[0]]}: {shown(begins)} may be a second heading; leave "
-            "it out, or give --classes FIRST..LAST if it is a client."
-        )
+    if grid.kind == "file" and len(columns) >= 4 and words.count_up(begins):
+        raise _refused(grid, rows, f"{rows.index[0]} may be a second heading; leave it out, or")
 
 
-def _client_names(grid: Grid, rows: Sequence[int], client: int) -> list[str]:
-    names = [str(name) for name in grid.cells[rows, client]]
-    (name, times), *_ = Counter(names).most_common(1)
-    again = [grid.places[row] for row, own in zip(rows, names, strict=True) if own == name]
-    if times > 1:
+def _names(name: str, cells: "pd.Series[str]") -> list[str]:
+    """Return the names of the clients."""
+    if (wrong := cells.duplicated(keep=False) | (cells == "")).any():
+        places = " and ".join(cells.index[wrong][:2])
         raise DataError(
-            f"{grid.name}: the client {name!r} is in {' and '.join(again[:2])}; give each one row, "
-            "or --client-column and --label-column if each row is a sample."
+            f"{name}, {places}: a client has no name or a second row; give each client a name and "
+            "one row, or --client-column and --label-column if each row is a sample."
         )
-    if "" in names:
-        at = grid.places[rows[names.index("")]]
-        raise DataError(f"{grid.name}, {at}: the client has no name; give it one.")
-    return names
+    return cells.tolist()
