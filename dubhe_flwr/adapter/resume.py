@@ -4,6 +4,7 @@ A checkpoint holds the round, the model, the selector's seed and count of batche
 wrapped strategy keeps. It holds no registration: after a resume, all nodes register anew.
 """
 
+from enum import IntEnum
 from logging import ERROR, INFO, WARNING
 from typing import Any, Final
 
@@ -19,6 +20,16 @@ STATE_VERSION: Final = 1
 """Version of what `Run.state_dict` returns and of a checkpoint."""
 
 
+class Phase(IntEnum):
+    """How far a run has come; a run without a checkpoint directory may skip phases."""
+
+    NEW = 0
+    LOADED = 1  # the checkpoint, if there was one
+    BEGUN = 2  # Flower has asked for the first model
+    KEPT = 3  # the first model is in the checkpoint
+    TRAINING = 4  # the first round has begun
+
+
 class Run:
     """The run of a selecting strategy: its rounds, the selector's state, and the checkpoint.
 
@@ -28,33 +39,37 @@ class Run:
         The selector's state.
     plan : Plan or None
         Who trains in the current round.
-    keeps_checkpoints : bool
-        Whether the run has a checkpoint directory.
     first, rounds_done : int
         The last round of earlier processes, since Flower counts from 1 again in each, and the last
         completed round.
-    last : int or None
-        The last round of the run, known once `rounds_left` was called.
     """
 
     def __init__(self, wrapped: Any, selector: Selector[Any], options: Options) -> None:
-        self._must_keep = options.on_checkpoint_failure == "raise"
         self._wrapped = wrapped
         self._selector = selector
-        self._left_was_asked = False
+        self._on_failure = options.on_checkpoint_failure
+        self._num_rounds: int | None = None
         path = options.checkpoint_dir
         self._directory = CheckpointDirectory(path) if path else None
-        self.keeps_checkpoints = self._directory is not None
         self._forget()
 
     def _forget(self) -> None:
         """Go back to the beginning of a run."""
+        self._phase = Phase.NEW
         self.state = self._selector.initial_state()
         self.plan: Plan | None = None
         self.first = self.rounds_done = 0
-        self.last: int | None = None
-        self._used = self._looked = self._began = self._keeps = False
         self._model: Any = None
+
+    @property
+    def keeps_checkpoints(self) -> bool:
+        """Whether the run has a checkpoint directory."""
+        return self._directory is not None
+
+    @property
+    def last(self) -> int | None:
+        """The last round of the run, known once `rounds_left` was called."""
+        return None if self._num_rounds is None else max(self.first, self._num_rounds)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what must survive, apart from the model."""
@@ -78,14 +93,13 @@ class Run:
         restore_state(self._wrapped, values["wrapped"])
         self.state = state
         self.rounds_done = self.first = values["round"]
-        self._used = False
+        self._phase = min(self._phase, Phase.KEPT)
 
     def rounds_left(self, num_rounds: int) -> int:
         """Load the checkpoint, and return how many of the run's rounds are still to come."""
         self._look()
-        self._left_was_asked = True
+        self._num_rounds = num_rounds
         left = max(0, num_rounds - (self.rounds_done if self.keeps_checkpoints else self.first))
-        self.last = self.first + left
         if not left and self._directory is not None:
             log(
                 INFO,
@@ -102,24 +116,24 @@ class Run:
         Discards the state of any earlier run of this object, since its nodes may have changed or
         left.
         """
-        if self._used:
+        if self._phase is Phase.TRAINING:
             self._forget()
         self._look()
-        self._began = True
+        self._phase = max(self._phase, Phase.BEGUN)
         return self._model
 
     def begin_round(self, server_round: int) -> int:
         """Return the number of the run's round that begins; Flower's round 1 begins a run."""
-        if server_round <= 1 and self._used:
+        if server_round <= 1 and self._phase is Phase.TRAINING:
             self.begin()
-        if server_round <= 1 and self._directory and not self._keeps:
+        if self._directory and self._phase < Phase.KEPT:
             raise SettingsError(
                 "checkpoint_dir keeps a run only if Dubhe is the outermost strategy: write "
                 "Dubhe(DifferentialPrivacy...(FedAvg())); call super() in a start, "
                 "initialize_parameters or evaluate of your own; and call evaluate_fn, before the "
                 "first round and after each, in a start of the wrapped strategy."
             )
-        if server_round <= 1 and self._directory and self.first and not self._left_was_asked:
+        if self._directory and self._phase is Phase.KEPT and self.first and self.last is None:
             log(
                 WARNING,
                 "dubhe: the rounds of ServerConfig come on top of the %s already done in %s; use "
@@ -127,20 +141,21 @@ class Run:
                 self.first,
                 self._directory.path,
             )
-        self._used = True
+        self._phase = Phase.TRAINING
         return self.first + server_round
 
     def complete(self, server_round: int, model: Any) -> None:
         """Save the round, and end the run on a full disk only if the options say so."""
         self.rounds_done = server_round
-        self._keeps = self._began  # saving before the run began would overwrite its checkpoint
-        if self._directory is None or not self._keeps:
+        # Saving before the run began would overwrite its checkpoint.
+        if self._directory is None or self._phase < Phase.BEGUN:
             return
+        self._phase = max(self._phase, Phase.KEPT)
         try:
             self._directory.save({"state": self.state_dict(), "model": model})
         except OSError as error:
             why = f"{self._directory.path} cannot be written to ({error.strerror}); make room there"
-            if self._must_keep:
+            if self._on_failure == "raise":
                 raise CheckpointError(
                     f"{why}, or let runs go on with on_checkpoint_failure='continue'."
                 ) from error
@@ -149,7 +164,7 @@ class Run:
 
     def _look(self) -> None:
         """Load the checkpoint, once."""
-        if self._looked or self._directory is None:
+        if self._phase > Phase.NEW or self._directory is None:
             return
         if (saved := self._directory.open()) is not None:
             path = self._directory.file
@@ -162,4 +177,5 @@ class Run:
                 self.rounds_done,
                 path,
             )
-        self._looked = True  # only now: a refused checkpoint stays refused and is not overwritten
+        # Only now: a refused checkpoint stays refused and is not overwritten.
+        self._phase = Phase.LOADED

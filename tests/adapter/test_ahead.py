@@ -3,18 +3,18 @@
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from apis import NUM_NODES, SELECTION, Api, Killed, exchanges_of, in_both_apis
+from apis import NUM_NODES, SELECTION, Api, Killed, in_both_apis
 from supernodes import SuperNodes
 
-from dubhe_flwr.adapter.transport import from_records, stage_of
-from dubhe_flwr.protocol import Batch, Replies
-from dubhe_flwr.protocol.wire.envelope import Envelope, open_request
-from dubhe_flwr.protocol.wire.messages import ParticipateRequest
+from dubhe_flwr.protocol import Batch, Memory, Replies
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.rules import Prices
 
 AHEAD, MAIN = "dubhe-ahead", "MainThread"
 NUM_ROUNDS = 9
@@ -28,27 +28,34 @@ def supernodes(api: Api, **app: Any) -> SuperNodes:
     return SuperNodes(api.client_app(**app), NUM_NODES)
 
 
-def num_draws(answered: Sequence[Any], grid: Any) -> Counter[int]:
-    """Return the number of tries and rounds that each partition was asked to draw for."""
-    counted = Counter[int]()
-    for message, _ in answered:
-        if stage_of(message) == "participate":
-            _, request = open_request(from_records(message.content))
-            assert isinstance(request, ParticipateRequest)
-            context = grid.contexts[message.metadata.dst_node_id]
-            counted[context.node_config["partition-id"]] += request.num_rounds * request.num_tries
-    return counted
+def spent(grid: Any) -> dict[int, tuple[object, ...]]:
+    """Return what each partition has spent: draws and epochs, sums entered, sums opened."""
+    found: dict[int, tuple[object, ...]] = {}
+    for context in grid.contexts.values():
+        memory = Memory.from_fields(dict(context.state["dubhe"]))
+        assert memory.joined is not None
+        registered = memory.joined.registered
+        assert registered is not None
+        found[int(context.node_config["partition-id"])] = (
+            replace(memory.allowance, day=0),
+            memory.account.spent,
+            registered.num_draws,
+            registered.num_sums,
+        )
+    return found
 
 
-def test_rounds_are_planned_while_clients_train(api: Api) -> None:
-    """After round 1 no round waits for an exchange, and sets, draws and model stay the same."""
+@pytest.mark.parametrize("rule", [Prices(), SELECTION["rule"]], ids=["prices", "paper"])
+def test_rounds_are_planned_while_clients_train(api: Api, rule: Any) -> None:
+    """After round 1 no round waits for an exchange; sets, model and accounts stay the same."""
+    of_rule = {"rule": rule, "determination": None}
     runs = []
     for grid in (api.grid(), supernodes(api)):
-        answered, strategy = exchanges_of(grid), api.dubhe(**SETTINGS)
+        strategy = api.dubhe(**{**SETTINGS, **of_rule})
         model = api.run(strategy, grid, NUM_ROUNDS)
         stages = [[report.stage for report in plan.stages] for plan in strategy.plans]
         as_bytes = [array.tobytes() for array in model]
-        runs.append((strategy.selected, num_draws(answered, grid), stages, as_bytes))
+        runs.append((strategy.selected, spent(grid), stages, as_bytes))
     assert runs[0] == runs[1]
     first = len(strategy.plans[0].stages)
     assert {thread for thread, _ in grid.exchanges[:first]} == {MAIN}

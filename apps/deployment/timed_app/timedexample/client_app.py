@@ -1,11 +1,16 @@
-"""Nodes with skewed labels whose training is a wait."""
+"""Nodes with skewed labels whose training is a wait, and which report when they started."""
 
 import time
 
-from flwr.app import Context, Message, MetricRecord, RecordDict
-from flwr.clientapp import ClientApp
+BEGAN = time.time()  # before the app's own imports
 
-from dubhe_flwr.clientapp import register_dubhe
+import os  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict  # noqa: E402
+from flwr.clientapp import ClientApp  # noqa: E402
+
+from dubhe_flwr.clientapp import register_dubhe  # noqa: E402
 
 app = ClientApp()
 
@@ -17,6 +22,7 @@ def label_counts(context: Context) -> list[int]:
 
 
 register_dubhe(app, label_counts)
+IMPORTED = time.time()
 
 
 @app.train()
@@ -30,3 +36,17 @@ def train(message: Message, context: Context) -> Message:
         }
     )
     return Message(content, reply_to=message)
+
+
+@app.query("empty")
+def answer(message: Message, _context: Context) -> Message:
+    """Return the times at which the process started, began with the app, and had imported it."""
+    told = ConfigRecord({"started": started(), "began": BEGAN, "imported": IMPORTED})
+    return Message(RecordDict({"times": told}), reply_to=message)
+
+
+def started() -> float:
+    """Return when this process started, according to Linux."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    since_boot = float(Path("/proc/uptime").read_text().split()[0])
+    return time.time() - since_boot + ticks / os.sysconf("SC_CLK_TCK")

@@ -11,12 +11,19 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
 from dubhe_flwr.protocol import Plan
+from dubhe_flwr.rules import Paper
 from dubhe_flwr.serverapp import Dubhe
+from timedexample.stopwatch import Stopwatch
 
 app = ServerApp()
 
 MEASURED = "measured: "
 """What the line of the log begins with that has all times as JSON."""
+RULES: dict[str, dict[str, Any]] = {
+    "committee": {},
+    "paillier": {"rule": Paper((1, 2, 10))},
+}
+"""Settings of the two kinds of runs with Dubhe: the default, and the paper's."""
 
 
 class Timed(FedAvg):
@@ -34,25 +41,17 @@ class Timed(FedAvg):
         self.times.append(time.monotonic())
         return aggregated
 
-    def seconds(self) -> list[float]:
-        """Return how long each round took."""
-        return np.diff(self.times).tolist()
+
+def rounds(timed: Timed, strategy: Any, grid: Grid, num_rounds: int) -> list[float]:
+    """Return how long each round took."""
+    timed.times = [time.monotonic()]
+    strategy.start(grid, ArrayRecord([np.zeros(2)]), num_rounds=num_rounds)
+    return np.diff(timed.times).tolist()
 
 
-@app.main()
-def main(grid: Grid, context: Context) -> None:
-    """Run Dubhe's rounds between two halves of those with random clients, and print the times."""
-    config = context.run_config
-    num_rounds, number = int(config["num-rounds"]), int(config["num-participants"])
-    num_nodes = int(config["num-nodes"])
-    while len(list(grid.get_node_ids())) < num_nodes:
-        time.sleep(1.0)
-
-    def rounds(timed: Timed, strategy: Any, num_rounds: int) -> list[float]:
-        timed.times = [time.monotonic()]
-        strategy.start(grid, ArrayRecord([np.zeros(2)]), num_rounds=num_rounds)
-        return timed.seconds()
-
+def with_dubhe(grid: Grid, num_rounds: int, **settings: Any) -> dict[str, Any]:
+    """Run rounds with Dubhe, and return all times."""
+    timed, stopwatch = Timed(), Stopwatch(grid)
     waited: list[float] = []
     exchanges: list[list[str]] = []
 
@@ -60,22 +59,33 @@ def main(grid: Grid, context: Context) -> None:
         waited.append(seconds)
         exchanges.append([report.stage for report in plan.stages])
 
-    random = Timed(fraction_train=number / num_nodes, min_available_nodes=num_nodes)
-    timed = Timed()
-    dubhe = Dubhe(
-        timed,
-        num_participants=number,
-        expected_nodes=num_nodes,
-        registration_interval=int(config["registration-interval"]),
-        on_selection=note,
-    )
-    before = rounds(random, random, num_rounds // 2)
-    with_dubhe = rounds(timed, dubhe, num_rounds)
-    after = rounds(random, random, num_rounds - num_rounds // 2)
-    measured = {
-        "random": [before, after],
-        "dubhe": with_dubhe,
+    dubhe = Dubhe(timed, on_selection=note, **settings)
+    return {
+        "rounds": rounds(timed, dubhe, stopwatch, num_rounds),
         "waited": waited,
         "exchanges": exchanges,
+        "first_exchanges": stopwatch.exchanges,
+        "empty_steps": stopwatch.steps,
     }
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run Dubhe's rounds among rounds with random clients, and print the times."""
+    config = context.run_config
+    num_rounds, number = int(config["num-rounds"]), int(config["num-participants"])
+    num_nodes = int(config["num-nodes"])
+    settings = {
+        "num_participants": number,
+        "expected_nodes": num_nodes,
+        "registration_interval": int(config["registration-interval"]),
+    }
+    while len(list(grid.get_node_ids())) < num_nodes:
+        time.sleep(1.0)
+    random = Timed(fraction_train=number / num_nodes, min_available_nodes=num_nodes)
+    part = -(-num_rounds // (len(RULES) + 1))
+    measured: dict[str, Any] = {"random": [rounds(random, random, grid, part)]}
+    for name, rule in RULES.items():
+        measured[name] = with_dubhe(grid, num_rounds, **settings, **rule)
+        measured["random"].append(rounds(random, random, grid, part))
     print(f"{MEASURED}{json.dumps(measured)}")  # noqa: T201 - the log is where results go

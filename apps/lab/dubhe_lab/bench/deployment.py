@@ -16,19 +16,28 @@ from dubhe_lab.report.table import Table
 
 _APPS: Final = Path(__file__).parents[3]
 _MEASURED: Final = "measured: "
+_KINDS: Final = {"committee": "Dubhe", "paillier": "Dubhe, the paper's rule"}
+"""The runs with Dubhe, as the app calls them, and as the tables do."""
+_STEPS: Final = (
+    "polls of SuperNode and SuperExec, until the process starts",
+    "start of Python, imports of Flower, the message",
+    "imports of the app, Dubhe among them",
+    "reply, polls of SuperNode and server",
+)
 _BOUNDS: Final = {
     "round_ratio": ("at most", 1.1),
     "waited_median_seconds": ("at most", 0.2),
     "waited_below_1_second": ("at least", 0.95),
+    "exchange_ratio": ("at most", 1.2),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeploymentSettings(CommandSettings):
-    """Settings of a run on SuperNodes: rounds with Dubhe, with random rounds before and after."""
+    """Settings of a run on SuperNodes: rounds with Dubhe among rounds with random clients."""
 
     num_nodes: int = option(8, "SuperNodes, all on this host.", least=3, quick=3)
-    num_participants: int = option(4, "Clients that train in a round.", least=1, quick=2)
+    num_participants: int = option(4, "Clients that train in a round.", least=1, quick=3)
     num_rounds: int = option(20, "Rounds of each kind; first ones do not count.", least=4, quick=4)
     registration_interval: int = option(10, "Rounds between registrations.", least=1)
     seconds: float = option(10.0, "Seconds of a training, which is a wait.")
@@ -38,41 +47,96 @@ def bench_deployment(settings: DeploymentSettings) -> BenchResults:
     """Run SuperNodes, and compare a round with Dubhe to one with random clients."""
     load = getloadavg()[0]
     measured = _measured(settings)
-    random = [seconds for half in measured["random"] for seconds in half[1:]]
-    dubhe, waited = measured["dubhe"][1:], measured["waited"][1:]
-    figures = {
-        "random_round_seconds": fmean(random),
-        "dubhe_round_seconds": fmean(dubhe),
-        "round_ratio": fmean(dubhe) / fmean(random),
-        "waited_share": sum(waited) / sum(dubhe),
-        "waited_median_seconds": median(waited),
-        "waited_below_1_second": fmean(seconds < 1.0 for seconds in waited),
-        "first_selection_seconds": measured["waited"][0],
-        "first_selection_exchanges": len(measured["exchanges"][0]),
-    }
+    random = fmean(seconds for part in measured["random"] for seconds in part[1:])
+    figures = {"random_round_seconds": random}
+    for kind in _KINDS:
+        own = _figures(measured[kind], random)
+        figures |= {f"{kind}_{name}": figure for name, figure in own.items()}
+    bounds = {f"{kind}_{name}": bound for kind in _KINDS for name, bound in _BOUNDS.items()}
     return BenchResults(
         config={**settings.flat(), **environment(["dubhe-flwr", "flwr"]), "load_before": load},
         figures=figures,
-        bounds=_BOUNDS if settings == DeploymentSettings() else {},
+        bounds=bounds if settings == DeploymentSettings() else {},
         measured=measured,
-        tables=[_table(settings, figures)],
+        tables=[
+            _rounds_table(settings, figures),
+            *(_exchanges_table(name, measured[kind]) for kind, name in _KINDS.items()),
+            _steps_table([steps for kind in _KINDS for steps in measured[kind]["empty_steps"]]),
+        ],
     )
 
 
-def _table(settings: DeploymentSettings, figures: dict[str, float]) -> Table:
+def _figures(measured: dict[str, Any], random: float) -> dict[str, float]:
+    """Return the figures of a run with Dubhe, given the mean seconds of a random round."""
+    dubhe, waited = measured["rounds"][1:], measured["waited"][1:]
+    exchanges = measured["first_exchanges"]
+    return {
+        "round_seconds": fmean(dubhe),
+        "round_ratio": fmean(dubhe) / random,
+        "waited_share": sum(waited) / sum(dubhe),
+        "waited_median_seconds": median(waited),
+        "waited_below_1_second": fmean(seconds < 1.0 for seconds in waited),
+        "first_selection_seconds": sum(each["seconds"] for each in exchanges),
+        "first_selection_exchanges": len(exchanges),
+        "exchange_ratio": median(each["seconds"] / each["empty"] for each in exchanges),
+    }
+
+
+def _rounds_table(settings: DeploymentSettings, figures: dict[str, float]) -> Table:
+    rows = [("FedAvg, random clients", f"{figures['random_round_seconds']:.1f} s", "", "", "")]
+    for kind, name in _KINDS.items():
+        own = {
+            figure: figures[f"{kind}_{figure}"]
+            for figure in (
+                "round_seconds",
+                "round_ratio",
+                "waited_share",
+                "first_selection_seconds",
+            )
+        }
+        rows.append(
+            (
+                name,
+                f"{own['round_seconds']:.1f} s",
+                f"{own['round_ratio']:.2f}",
+                f"{own['waited_share']:.1%} of the time",
+                f"{own['first_selection_seconds']:.0f} s",
+            )
+        )
     return Table(
         f"{settings.num_nodes} SuperNodes on this host, K = {settings.num_participants}, trainings "
         f"of {settings.seconds:g} s. Mean seconds of a round on the clock, the first one apart.",
-        ("", "a round", "waits for its selection", "the first selection"),
+        ("", "a round", "ratio", "waits for its selection", "the first selection"),
+        rows,
+    )
+
+
+def _exchanges_table(name: str, measured: dict[str, Any]) -> Table:
+    """Return the exchanges of the first selection next to empty messages to the same nodes."""
+    return Table(
+        f"{name}: the exchanges of the first selection, each right after an empty message to the "
+        "same nodes.",
+        ("exchange", "nodes", "empty message", "exchange", "ratio"),
         [
-            ("FedAvg, random clients", f"{figures['random_round_seconds']:.1f} s", "", ""),
             (
-                "Dubhe",
-                f"{figures['dubhe_round_seconds']:.1f} s",
-                f"{figures['waited_share']:.1%} of the time",
-                f"{figures['first_selection_seconds']:.0f} s",
-            ),
+                each["stage"],
+                str(each["nodes"]),
+                f"{each['empty']:.1f} s",
+                f"{each['seconds']:.1f} s",
+                f"{each['seconds'] / each['empty']:.2f}",
+            )
+            for each in measured["first_exchanges"]
         ],
+    )
+
+
+def _steps_table(steps: list[list[float]]) -> Table:
+    """Return the median seconds of each step of an empty message."""
+    columns = zip(*steps, strict=True)
+    return Table(
+        f"What an empty message takes, step by step: median of {len(steps)}.",
+        ("step", "seconds"),
+        [(name, f"{median(of):.2f} s") for name, of in zip(_STEPS, columns, strict=True)],
     )
 
 
