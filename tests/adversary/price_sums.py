@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.determination import expected_volunteers
-from dubhe_flwr.core.prices import PriceDesign, PriceNumbers, PriceState
-from dubhe_flwr.rules import Prices
+from dubhe_flwr.core.prices import UNIT, PriceDesign, PriceState
+from dubhe_flwr.core.randomness import gaussian
+from dubhe_flwr.rules import Frame, Prices
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -132,8 +133,9 @@ class Readings:
         joined = self.num_joined or len(self.labels)
         num_participants = PARTICIPANTS[joined]
         volunteers = expected_volunteers(num_participants, 5, joined)
-        self.numbers = PriceNumbers(NUM_CLASSES, 2000, 1.0, self.noise)
-        self.design = PriceDesign(num_participants, float(volunteers))
+        self.rule = Prices(noise=self.noise)
+        sigma = self.rule._sigma(volunteers)
+        self.design = PriceDesign(NUM_CLASSES, num_participants, float(volunteers), sigma=sigma)
         most = Prices().most_entries(volunteers)  # without noise the same number of sums
         assert most is not None
         self.most, wanted = round(self.budget * most) or 2000, round(self.num_sums * most)
@@ -144,7 +146,7 @@ class Readings:
             period += 1
 
     def _period(self, period: int, most_sums: int) -> None:
-        state = PriceState.first(self.numbers)
+        state = PriceState()
         while (
             len(self.sums) < most_sums
             and not state.settled
@@ -158,21 +160,20 @@ class Readings:
 
     def _exchange(self, state: PriceState, present: Mask) -> PriceState:
         number, opening = int(present.sum()), not state.num_sums
-        deviations = self.numbers.deviations(number, self.design.num_volunteers, opening=opening)
+        deviations = self.design.deviations(number, opening=opening)
+        numbers = self.rule._fixed_point(Frame(NUM_CLASSES, 2000), opening=opening)
         entered = present & (self.entries < self.most)
         self.entries += entered
-        noise = self.numbers.draw_noise(np.tile(deviations, number), 2.0 / number, self.rng)
-        noise = noise.reshape(number, -1)
-        bare = self.numbers.encode(np.zeros(deviations.size), opening=opening)
-        unit = self.numbers.encode(np.ones(1), opening=opening)[0] - bare[0]
+        scaled = np.tile(deviations, number) * (UNIT * (2.0 / number) ** 0.5)
+        noise = gaussian(scaled, self.rng.random((2, scaled.size))).reshape(number, -1)
         of_all = np.zeros((len(present), deviations.size))
-        of_all[present] = noise / unit
+        of_all[present] = noise / UNIT
         logit, variance = self._logit(state), deviations**2 * 2.0 / number
         told = Sum(opening, logit, np.zeros(0), variance, of_all, present, entered)
         values = (told.answers(self.labels) * entered[:, None])[present]
-        added = self.numbers.encode(values, noise, opening=opening).sum(axis=0)
-        self.sums.append(told._replace(total=(added - number * bare) / unit))
-        return self.design.advance(self.numbers, state, added, number, 2.0)
+        means = numbers.means(numbers.encode(values, noise).sum(axis=0), number)
+        self.sums.append(told._replace(total=means * number))
+        return self.design.advance(state, means, number, 2.0)
 
     def _logit(self, state: PriceState) -> tuple[float, Floats, float]:
         if not state.num_sums:

@@ -216,8 +216,8 @@ def labels_told(nodes: Nodes, server_round: int) -> float:
         assert isinstance(exchange.reply, dict)
         node = joined(nodes, exchange.node_id)
         told = decrypted(node, REGISTRATION, exchange.reply["registration"])
-        numbers = Prices()._numbers(node.terms.frame)
-        total += float(told[:4].sum() - 4 * numbers._room[True]) / 2**18
+        room = Prices()._fixed_point(node.terms.frame, opening=True).room
+        total += float(told[:4].sum() - 4 * room) / 2**18
     return total
 
 

@@ -87,13 +87,12 @@ class State:
 
     def as_floats(self) -> list[float]:
         """Return all of it in the order in which a node keeps it."""
-        width = 1 + self.terms.width(1)
         history: list[float] = []
         for point, means, variance in self.exchanges[:REMEMBERED]:
-            history += [*point, *means, variance]
-        history += [0.0] * (2 * width * REMEMBERED - len(history))
-        point = self.point or [0.0] * width
-        return [float(self.num_sums), float(self.settled), *self.opening, *point, *history]
+            of_p = [] if self.terms.weighted else [sum(means)]
+            history += [*point, *means, *of_p, variance]
+        point = self.point or [0.0] * (1 + self.terms.width(1))
+        return [float(self.num_sums), *self.opening, *point, *history]
 
 
 @dataclass

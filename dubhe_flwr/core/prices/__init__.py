@@ -40,16 +40,15 @@ of 2^-10.
 """
 
 from dubhe_flwr.core.prices.design import PriceDesign
-from dubhe_flwr.core.prices.numbers import LEAST_VOLUNTEERS, UNIT, PriceNumbers, noise_scale
+from dubhe_flwr.core.prices.numbers import LEAST_VOLUNTEERS, UNIT, FixedPoint, noise_scale
 from dubhe_flwr.core.prices.privacy import PrivacyBound
-from dubhe_flwr.core.prices.state import Position, PriceState
+from dubhe_flwr.core.prices.state import PriceState
 
 __all__ = [
     "LEAST_VOLUNTEERS",
     "UNIT",
-    "Position",
+    "FixedPoint",
     "PriceDesign",
-    "PriceNumbers",
     "PriceState",
     "PrivacyBound",
     "noise_scale",

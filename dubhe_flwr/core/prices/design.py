@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dubhe_flwr.core.prices.newton import Floats, minimum
-from dubhe_flwr.core.prices.numbers import Integers, PriceNumbers
-from dubhe_flwr.core.prices.state import Position, PriceState
+from dubhe_flwr.core.prices.state import PriceState
 from dubhe_flwr.core.prices.synthetic import fitted, synthetic_clients
-from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.errors import RefusedError
 
 _LEVELS: Final = 16
 _FLOOR: Final = 0.02
@@ -43,12 +42,6 @@ class _Scale(NamedTuple):
     c: float
     kappa: float  # 0 where clients are alike
 
-    def features(self, labels: Floats, weights: Floats, number: int) -> tuple[Floats, Floats]:
-        """Return the first features ``(1, x, w - mean)`` of M clients, and their ``kappa s``."""
-        x = labels - weights[:, None] * self.target
-        rows = np.column_stack([np.ones(weights.size), x, weights - self.mean_weight])
-        return rows[:, :number], self.kappa * (x**2).sum(axis=1)
-
 
 @dataclass(frozen=True, slots=True)
 class PriceDesign:
@@ -56,6 +49,8 @@ class PriceDesign:
 
     Parameters
     ----------
+    num_classes : int
+        ``C``.
     num_participants : int
         ``K``, at least 2.
     num_volunteers : float
@@ -67,129 +62,134 @@ class PriceDesign:
         Price of the participants' local skew.
     target : tuple of float or "own", optional (default: all classes equally often)
         Target share of each class, or "own" for the federation's own mix, known from the opening.
-
-    Raises
-    ------
-    SettingsError
-        If a value cannot work.
+    largest_weight : float (default: 1)
+        Largest weight of a client; with 1 all clients weigh the same.
+    sigma : float (default: 0)
+        Standard deviation of the noise on a sum of P.
 
     Examples
     --------
     Half of the clients hold class 0 and a tenth class 1; the others hold both:
 
     >>> p = np.repeat([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [50, 10, 40], axis=0)
-    >>> clients = [Position(own) for own in p]
-    >>> numbers = PriceNumbers(num_classes=2, max_clients=100, noise=0.0)
-    >>> design, state = PriceDesign(5, 20.0, coverage=1.0), PriceState.first(numbers)
+    >>> design, state = PriceDesign(2, 5, 20.0, coverage=1.0), PriceState()
     >>> while not state.settled:
-    ...     sums = sum(design.contribution(numbers, state, client) for client in clients)
-    ...     state = design.advance(numbers, state, sums, num_clients=100)
-    >>> [round(design.probability(state, clients[row], 100), 2) for row in (0, 50, 60)]
+    ...     state = design.advance(state, design.values(state, p).mean(axis=0), num_clients=100)
+    >>> design.probabilities(state, p[[0, 50, 60]], 100).round(2).tolist()
     [0.04, 0.12, 0.42]
     """
 
+    num_classes: int
     num_participants: int
     num_volunteers: float
     coverage: float = 0.3
     local_skew: float = 0.0
     target: tuple[float, ...] | Literal["own"] | None = None
+    largest_weight: float = 1.0
+    sigma: float = 0.0
 
-    def __post_init__(self) -> None:
-        if not (self.num_participants >= 2 and self.num_volunteers > 0):
-            raise SettingsError(
-                f"num_participants={self.num_participants} must be at least 2 and num_volunteers="
-                f"{self.num_volunteers} above 0."
-            )
-        if not (0.0 < self.coverage <= 1000.0 and 0.0 <= self.local_skew <= 1000.0):
-            raise SettingsError(
-                f"coverage={self.coverage} must be above 0, local_skew={self.local_skew} from 0 "
-                "up, and neither above 1000."
-            )
+    @property
+    def weighted(self) -> bool:
+        """Whether clients differ in weight."""
+        return self.largest_weight > 1.0
 
-    def contribution(
-        self, numbers: PriceNumbers, state: PriceState, own: Position, noise: Integers | int = 0
-    ) -> Integers:
-        """Return a client's numbers for the next sum, shape (num_slots,).
+    def deviations(self, num_clients: int, *, opening: bool) -> Floats:
+        """Return the standard deviation of the noise on each sum, in clients.
 
-        The squares of the opening are divided by the largest weight, so all numbers have the same
-        range.
+        Each class has ``sigma / sqrt(C)``, and P has sigma. At the opening every number has N / V
+        times the noise of a class, since clients enter it whole, not times a P of V / N on average.
         """
-        if opening := not state.num_sums:
-            squares = np.array([own.labels @ own.labels, own.weight**2]) / numbers.largest_weight
-            values = np.append(own.labels, squares)
+        of_class = self.sigma / self.num_classes**0.5
+        if opening:
+            size = self.num_classes + 1 + self.weighted
+            return np.full(size, of_class * (num_clients / self.num_volunteers))
+        return np.append(np.full(self.num_classes, of_class), [self.sigma] * self.weighted)
+
+    def values(self, state: PriceState, labels: Floats, weights: ArrayLike = 1.0) -> Floats:
+        """Return what clients add to the next sum, a row for each of them.
+
+        These are ``w p``, ``||w p||^2`` and ``w^2`` at the opening, later ``P w p`` and P. ``w^2``
+        and P are left out unless clients differ in weight; otherwise the classes add up to P. The
+        squares of the opening are divided by the largest weight, so all numbers have the same
+        range.
+
+        Parameters
+        ----------
+        labels : ndarray of float, shape (N, C)
+            ``w p`` of each client.
+        weights : array_like of float, shape (N,) (default: 1)
+            Each client's amount of data as a multiple of the clients' mean.
+        """
+        weights = np.broadcast_to(weights, len(labels))
+        if not state.num_sums:
+            squares = np.column_stack([(labels**2).sum(axis=1), weights**2])
+            columns = [labels, squares[:, : 1 + self.weighted] / self.largest_weight]
         else:
-            values = _sigmoid(self._logit(state, own)) * np.append(own.labels, 1.0)
-        return numbers.encode(values[: numbers.num_slots(opening=opening)], noise, opening=opening)
+            chances = _sigmoid(self._logits(state, labels, weights))[:, None]
+            columns = [chances * labels, *[chances] * self.weighted]
+        return np.concatenate(columns, axis=1)
 
     def advance(
-        self,
-        numbers: PriceNumbers,
-        state: PriceState,
-        sums: ArrayLike,
-        num_clients: int,
-        noise_shares: float = 1.0,
+        self, state: PriceState, means: Floats, num_clients: int, noise_shares: float = 1.0
     ) -> PriceState:
-        """Return the next state from the sums of all N clients' numbers for this state.
+        """Return the next state from the means of all N clients' values for this state.
 
         The new state is the same on every node and platform. The noise in the sums has
-        `noise_shares` times the variance of `PriceNumbers.deviations`: N / (fewest clients of a
-        sum) where nodes add it, otherwise the number of members of the committee.
+        `noise_shares` times the variance of `deviations`: N / (fewest clients of a sum) where nodes
+        add it, otherwise the number of members of the committee.
 
-        Raises
-        ------
-        RefusedError
-            If no clients can have given such numbers.
-        SettingsError
-            If V is not below N.
+        Raises `RefusedError`, without detail, if no clients can have such values.
         """
-        volunteers, opening = self.num_volunteers, not state.num_sums
-        if volunteers >= num_clients:
-            raise SettingsError(f"num_volunteers={volunteers} must be below {num_clients} clients.")
-        deviations = numbers.deviations(num_clients, volunteers, opening=opening)
-        deviations *= noise_shares**0.5 / num_clients
-        means = numbers.means(sums, num_clients, _FARTHEST * deviations + 1e-4, opening=opening)
+        opening = not state.num_sums
+        noise = self.deviations(num_clients, opening=opening) * (noise_shares**0.5 / num_clients)
+        slack = _FARTHEST * noise + 1e-4
+        if np.any(means < -slack) or np.any(means > self.largest_weight + slack):
+            raise RefusedError("No nodes can have sent these sums for prices; register anew.")
         if opening:
-            opened = _opened(numbers, means, float(deviations[0]))
-            state = replace(state, num_sums=1, opening=opened)
+            opened, point = self._opened(means, float(noise[0])), (0.0,) * self.width
+            state = replace(state, num_sums=1, opening=opened, point=point)
         else:
-            state = state.with_exchange(means, noise_shares * numbers.sigma(volunteers) ** 2)
+            if not self.weighted:
+                means = np.append(means, means.sum())
+            state = state.with_exchange(means, noise_shares * self.sigma**2)
         if not self._scale(state).kappa:
             return replace(state, settled=True)
-        return self._fitted(numbers, state, num_clients)
+        return self._fitted(state, num_clients)
 
-    def _fitted(self, numbers: PriceNumbers, state: PriceState, num_clients: int) -> PriceState:
+    @property
+    def width(self) -> int:
+        """Number of prices, including a."""
+        return self.num_classes + 1 + self.weighted
+
+    def _opened(self, means: Floats, deviation: float) -> tuple[float, ...]:
+        """Return the opening of a state, its means clipped to values that clients can have."""
+        labels, heaviest = means[: self.num_classes], self.largest_weight
+        weight, weight_square = 1.0, 1.0
+        if self.weighted:
+            weight = min(max(float(labels.sum()), 1.0 / heaviest), heaviest)
+            weight_square = min(max(float(means[-1]) * heaviest, weight**2), heaviest**2)
+        square = float(means[self.num_classes]) * heaviest
+        square = min(max(square, weight_square / self.num_classes), weight_square)
+        labels = labels + (weight - labels.sum()) / self.num_classes
+        return (*labels.tolist(), square, weight_square, deviation)
+
+    def _fitted(self, state: PriceState, num_clients: int) -> PriceState:
         """Return the state with the prices that minimise D over fitted synthetic clients."""
-        volunteers, num_classes, scale = (
-            self.num_volunteers,
-            numbers.num_classes,
-            self._scale(state),
-        )
-        clients = synthetic_clients(np.array(state.opening), num_clients, numbers.largest_weight)
-        rows, costs = scale.features(clients.labels, clients.weights, len(state.point))
-        exchanges = [
-            (_sigmoid(rows @ point - costs), means, variance)
-            for point, means, variance in state.exchanges()
-        ]
-        clients = fitted(clients, exchanges, num_clients, volunteers)
-        factor = num_clients / volunteers
-        linear, ridge = np.zeros(len(state.point)), np.full(len(state.point), _SLACK)
+        scale, exchanges = self._scale(state), state.exchanges()
+        clients = synthetic_clients(np.array(state.opening), num_clients, self.largest_weight)
+        rows, costs = self._features(scale, clients.labels, clients.weights)
+        chances = [_sigmoid(rows @ exchange.point - costs) for exchange in exchanges]
+        clients = fitted(clients, chances, exchanges, num_clients, self.num_volunteers)
+        factor = num_clients / self.num_volunteers
+        linear, ridge = np.zeros(self.width), np.full(self.width, _SLACK)
         linear[0] = -1.0
-        ridge[1 : 1 + num_classes] = scale.c / (2.0 * (self.num_participants - 1))
-        start = np.append(clients.shares @ costs - np.log(factor - 1.0), np.zeros(linear.size - 1))
+        ridge[1 : 1 + self.num_classes] = scale.c / (2.0 * (self.num_participants - 1))
+        start = np.append(clients.shares @ costs - np.log(factor - 1.0), np.zeros(self.width - 1))
         if exchanges:
-            # Where no shares reproduce the latest sums, and by more than noise explains, a linear
-            # term puts the gradient at that point right.
-            start, (chances, means, variance) = np.array(state.point), exchanges[0]
-            chosen = clients.shares * chances
-            lacking = means - np.append(chosen @ clients.labels, chosen.sum())[: means.size]
-            noise = 2.0 * variance * (1 + numbers.weighted) / num_clients**2
-            lacking *= factor * max(0.0, 1.0 - noise / max(float(lacking @ lacking), 1e-300))
-            total, chance = lacking[:num_classes].sum(), lacking[num_classes:].sum()
-            of_x = lacking[:num_classes] - total * scale.target
-            lacking = np.array(
-                [chance if numbers.weighted else total, *of_x, total - scale.mean_weight * chance]
-            )
-            linear += lacking[: linear.size]
+            start, latest = np.array(state.point), exchanges[0]
+            answers = clients.shares * chances[0]
+            lacking = latest.means - np.append(answers @ clients.labels, answers.sum())
+            linear += factor * self._unexplained(scale, lacking, latest.variance / num_clients**2)
 
         def softplus(values: Floats) -> tuple[float, Floats, Floats]:
             logits, weights = values - costs, factor * clients.shares
@@ -203,19 +203,29 @@ class PriceDesign:
         point = np.rint(np.clip(found, -_LARGEST_PRICE, _LARGEST_PRICE) * _GRID) / _GRID
         settled = False
         if exchanges:
-            noise = variance / volunteers**2
-            missed = factor * float(means[num_classes:].sum() if numbers.weighted else means.sum())
-            gain = scale.c * (dual(start) - dual(point))
-            met = abs(missed - 1.0) < _CLOSE + 2.0 * noise**0.5
-            settled = met and gain < _SMALL_GAIN + 2.0 * noise
-        return replace(state, settled=settled, point=tuple(point.tolist()))
+            noise = latest.variance / self.num_volunteers**2
+            met = abs(factor * latest.means[-1] - 1.0) < _CLOSE + 2.0 * noise**0.5
+            settled = met and scale.c * (dual(start) - dual(point)) < _SMALL_GAIN + 2.0 * noise
+        return replace(state, settled=bool(settled), point=tuple(point.tolist()))
+
+    def _unexplained(self, scale: _Scale, lacking: Floats, variance: float) -> Floats:
+        """Return the part of the gradient that no shares of the synthetic clients explain.
+
+        As a linear term of D it puts the gradient at the latest point right, as far as the means
+        lack more than noise explains.
+        """
+        seen = lacking if self.weighted else lacking[:-1]
+        noise = 2.0 * variance * (1 + self.weighted)
+        lacking = lacking * max(0.0, 1.0 - noise / max(float(seen @ seen), 1e-300))
+        total = lacking[:-1].sum()
+        chance = lacking[-1] if self.weighted else total
+        of_x = lacking[:-1] - total * scale.target
+        return np.array([chance, *of_x, total - scale.mean_weight * chance])[: self.width]
 
     def _scale(self, state: PriceState) -> _Scale:
         """Return what the opening tells about the clients."""
-        labels, (square, weight_square, deviation) = (
-            np.array(state.opening[:-3]),
-            state.opening[-3:],
-        )
+        labels, rest = np.array(state.opening[:-3]), state.opening[-3:]
+        square, weight_square, deviation = rest
         weight = float(labels.sum())
         target = np.full(labels.size, 1.0 / labels.size)
         if self.target == "own":
@@ -231,48 +241,47 @@ class PriceDesign:
         c = self.coverage * max(trace, deviation, _LEAST_TRACE)
         return _Scale(target, weight, c, (1.0 + self.local_skew) / c)
 
-    def _logit(self, state: PriceState, own: Position) -> float:
-        scale, point = self._scale(state), np.array(state.point)
-        rows, costs = scale.features(own.labels[None], np.array([own.weight]), point.size)
-        return float((rows @ point - costs)[0])
+    def _features(self, scale: _Scale, labels: Floats, weights: Floats) -> tuple[Floats, Floats]:
+        """Return the features ``(1, x, w - mean)`` of clients, and their ``kappa s``."""
+        x = labels - weights[:, None] * scale.target
+        rows = np.column_stack([np.ones(len(x)), x, weights - scale.mean_weight])
+        return rows[:, : self.width], scale.kappa * (x**2).sum(axis=1)
 
-    def probability(
-        self, state: PriceState, own: Position, num_clients: int, dither: float | None = None
-    ) -> float:
-        """Return the probability that one of N clients volunteers.
+    def _logits(self, state: PriceState, labels: Floats, weights: Floats) -> Floats:
+        rows, costs = self._features(self._scale(state), labels, weights)
+        return np.asarray(rows @ np.array(state.point) - costs)
 
-        It lies between 0.02 V / N and 1 - 0.02 (1 - V / N), and equals V / N before any sum and if
-        clients are alike. A dither, uniform in [0, 1) and the client's own, chooses between the two
-        nearest of 16 levels, so that the probability is right on average. Without a dither the
-        probability is not rounded to levels.
+    def probabilities(
+        self,
+        state: PriceState,
+        labels: Floats,
+        num_clients: int,
+        weights: ArrayLike = 1.0,
+        dither: float | None = None,
+    ) -> Floats:
+        """Return the probability that each of these clients volunteers, out of N.
+
+        It lies between 0.02 V / N and 1 - 0.02 (1 - V / N), and equals V / N if clients are alike.
+        A dither, uniform in [0, 1) and the client's own, chooses between the two nearest of 16
+        levels, so that the probability is right on average. Without a dither the probability is not
+        rounded to levels.
         """
-        share = min(1.0, self.num_volunteers / num_clients)
-        if share == 1.0 or not (state.num_sums and self._scale(state).kappa):
-            return share
-        lowest, highest = _logit_of(_FLOOR * share), _logit_of(1.0 - _FLOOR * (1.0 - share))
-        logit = min(max(self._logit(state, own), lowest), highest)
+        share = self.num_volunteers / num_clients
+        if not self._scale(state).kappa:
+            return np.full(len(labels), share)
+        lowest, highest = _logit(_FLOOR * share), _logit(1.0 - _FLOOR * (1.0 - share))
+        logits = self._logits(state, labels, np.broadcast_to(weights, len(labels)))
+        logits = np.clip(logits, lowest, highest)
+        found = _sigmoid(logits)
         if dither is None:
-            return float(_sigmoid(logit))
+            return found
         step = (highest - lowest) / (_LEVELS - 1)
-        level = lowest + step * min(int((logit - lowest) / step), _LEVELS - 2)
-        found, below, above = _sigmoid(np.array([logit, level, level + step])).tolist()
-        return float(above if found - below > dither * (above - below) else below)
+        levels = lowest + step * np.minimum(np.floor((logits - lowest) / step), _LEVELS - 2)
+        below, above = _sigmoid(levels), _sigmoid(levels + step)
+        return np.where(found - below > dither * (above - below), above, below)
 
 
-def _opened(numbers: PriceNumbers, means: Floats, deviation: float) -> tuple[float, ...]:
-    """Return the opening of a state, its means clipped to values that clients can have."""
-    num_classes, heaviest = numbers.num_classes, numbers.largest_weight
-    labels, weight, weight_square = means[:num_classes], 1.0, 1.0
-    if numbers.weighted:
-        weight = min(max(float(labels.sum()), 1.0 / heaviest), heaviest)
-        weight_square = min(max(float(means[-1]) * heaviest, weight**2), heaviest**2)
-    square = float(means[num_classes]) * heaviest
-    square = min(max(square, weight_square / num_classes), weight_square)
-    labels = labels + (weight - labels.sum()) / num_classes
-    return (*labels.tolist(), square, weight_square, deviation)
-
-
-def _logit_of(share: float) -> float:
+def _logit(share: float) -> float:
     return float(np.log(share) - np.log1p(-share))
 
 

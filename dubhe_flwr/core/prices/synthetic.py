@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from dubhe_flwr.core.prices.newton import Floats, minimum
+from dubhe_flwr.core.prices.state import Exchange
 from dubhe_flwr.core.randomness import generator
 
 _DRAWN: Final = {1.0: 1800, 3.0: 600, 0.25: 600}
@@ -103,29 +104,26 @@ def synthetic_clients(opening: Floats, num_clients: int, largest_weight: float) 
 
 def fitted(
     clients: Clients,
-    exchanges: list[tuple[Floats, Floats, float]],
+    chances: list[Floats],
+    exchanges: list[Exchange],
     num_clients: int,
     num_volunteers: float,
 ) -> Clients:
     """Return the clients with shares that fit some exchanges, newest first.
 
-    Each exchange has the P of the synthetic clients, shape (M,), the means of ``P w p`` and P over
-    the real clients, and the variance of the noise on the sum of P.
+    `chances` holds the P of the synthetic clients at the point of each exchange, shape (M,).
     """
     if not exchanges:
         return clients
     num_classes, columns = clients.labels.shape[1], list[tuple[Floats, ...]]()
-    for age, (chances, means, variance) in enumerate(exchanges):
-        answers = np.column_stack([chances[:, None] * clients.labels, chances])
-        if means.size == num_classes:  # all clients weigh the same, so classes add up to P
-            means = np.append(means, means.sum())  # noqa: PLW2901 - with P, as where they differ
-        resistance = np.full(means.size, _RESISTANCE_OF_CLASS / num_classes)
-        resistance[-1] = _RESISTANCE
-        misfit = np.full(means.size, (_MISFIT * num_volunteers) ** 2 / num_classes)
-        misfit[-1] *= num_classes
-        block = answers, means, (resistance * variance + misfit) / num_clients
-        is_long = age and (age + 1) * num_classes > _MOST_ROWS
-        columns.append(tuple(part[..., -1:] for part in block) if is_long else block)
+    resistance = np.append(np.full(num_classes, _RESISTANCE_OF_CLASS / num_classes), _RESISTANCE)
+    misfit = np.full(num_classes + 1, (_MISFIT * num_volunteers) ** 2)
+    misfit[:-1] /= num_classes
+    for age, (exchange, p) in enumerate(zip(exchanges, chances, strict=True)):
+        answers = np.column_stack([p[:, None] * clients.labels, p])
+        ridge = (resistance * exchange.variance + misfit) / num_clients
+        kept = slice(-1 if age and (age + 1) * num_classes > _MOST_ROWS else None, None)
+        columns.append((answers[:, kept], exchange.means[kept], ridge[kept]))
     joined = (np.concatenate(part, axis=-1) for part in zip(*columns, strict=True))
     return _reweighted(clients, *joined)
 

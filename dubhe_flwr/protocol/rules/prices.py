@@ -10,22 +10,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 from numbers import Real
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
 from dubhe_flwr.core.prices import (
     LEAST_VOLUNTEERS,
     UNIT,
-    Position,
+    FixedPoint,
     PriceDesign,
-    PriceNumbers,
     PriceState,
     PrivacyBound,
     noise_scale,
 )
-from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.core.randomness import gaussian
+from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.determination import Determination, Tries
 from dubhe_flwr.protocol.rules.rule import (
@@ -39,6 +40,9 @@ from dubhe_flwr.protocol.rules.rule import (
 )
 
 _MOST_EXCHANGES: Final = 8
+
+_LEAST_NOISE: Final = 0.5
+"""With less noise, label counts could not enter a single sum."""
 
 
 @register_rule
@@ -83,19 +87,28 @@ class Prices(Rule):
     vault: ClassVar[str] = "committee"
 
     def __post_init__(self) -> None:
-        for name in ("coverage", "local_skew", "noise")[: 2 if self.noise is None else 3]:
-            if not isinstance(value := getattr(self, name), Real):
+        for name, least in (("coverage", 0.0), ("local_skew", 0.0), ("noise", _LEAST_NOISE)):
+            value = getattr(self, name)
+            if name == "noise" and value is None:
+                continue
+            if not isinstance(value, Real):
                 raise SettingsError(f"{name}={value!r} must be a number.")
-        PriceDesign(2, 2.0, float(self.coverage), float(self.local_skew))
-        self._numbers(Frame(2, 1))
-        if self.target is not None and not (isinstance(self.target, str) and self.target == "own"):
-            shares = np.asarray(self.target)
-            good = shares.ndim == 1 and shares.size >= 2 and shares.dtype.kind in "iuf"
-            good = good and 0.0 <= shares.min() <= shares.max() < 1.0
-            if not (good and abs(shares.sum() - 1.0) <= 1e-6):
-                raise SettingsError(
-                    f"target={self.target!r} must have a share for each class; shares sum to 1."
-                )
+            value = float(value)
+            if not (least <= value <= 1000.0 or (name == "noise" and value == 0)):
+                raise SettingsError(f"{name}={value} must be from {least:g} to 1000.")
+            object.__setattr__(self, name, value)
+        if self.coverage == 0.0:
+            raise SettingsError("coverage=0.0 must be above 0.")
+        if self.target is None or (isinstance(self.target, str) and self.target == "own"):
+            return
+        shares = np.asarray(self.target)
+        good = shares.ndim == 1 and shares.size >= 2 and shares.dtype.kind in "iuf"
+        good = good and 0.0 <= shares.min() <= shares.max() < 1.0
+        if not (good and abs(shares.sum() - 1.0) <= 1e-6):
+            raise SettingsError(
+                f"target={self.target!r} must have a share for each class; shares sum to 1."
+            )
+        object.__setattr__(self, "target", tuple(map(float, self.target)))
 
     def determination(self, num_participants: int) -> Determination:
         """Return a single try, with a pool that is large enough for prices despite the noise."""
@@ -105,20 +118,24 @@ class Prices(Rule):
     @property
     def hides_clients(self) -> bool:
         """True with the default noise, and without a target that could single out clients."""
-        return self.noise is None and self._wanted in {None, "own"}
+        return self.noise is None and self.target in {None, "own"}
 
     @property
     def num_classes(self) -> int | None:
         """``C``, if the target fixes it."""
-        return None if self._wanted in {None, "own"} else len(self._wanted)
+        return None if self.target in {None, "own"} else len(self.target)
 
     def registration_slots(self, frame: Frame) -> Slots:
         """Return the slots of a contribution to the opening."""
-        return self._slots(frame, opening=True)
+        if frame.num_classes < 2:
+            raise SettingsError(f"num_classes={frame.num_classes} must be at least 2 for prices.")
+        extra = 1 + (frame.largest_weight > 1.0)
+        return Slots(frame.num_classes + extra, self._fixed_point(frame, opening=True).max_value)
 
     def settlement_slots(self, frame: Frame) -> Slots:
         """Return the slots of a contribution to an exchange."""
-        return self._slots(frame, opening=False)
+        extra = frame.largest_weight > 1.0
+        return Slots(frame.num_classes + extra, self._fixed_point(frame, opening=False).max_value)
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
         """Return the most sums that a node reads: the opening and eight exchanges."""
@@ -141,20 +158,18 @@ class Prices(Rule):
         return PrivacyBound.of(num_sums, most, num_classes, self._sigma(num_volunteers))
 
     def _sigma(self, num_volunteers: int) -> float:
-        return noise_scale(num_volunteers) if self.noise is None else float(self.noise)
+        return noise_scale(num_volunteers) if self.noise is None else self.noise
 
     def deviations(self, population: Population, exchange: int) -> NDArray[np.float64] | None:
         """Return the noise's standard deviation for each slot of a sum; None without noise."""
         if self.noise == 0.0:
             return None
-        numbers, volunteers = self._numbers(population.frame), float(population.num_volunteers)
-        opening = exchange == 0
-        return UNIT * numbers.deviations(population.num_clients, volunteers, opening=opening)
+        design = self._design(population)
+        return UNIT * design.deviations(population.num_clients, opening=exchange == 0)
 
     def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:
         """Return the node's contribution to the opening, with its share of the noise."""
-        state = PriceState.first(self._numbers(population.frame))
-        return self._told(own, population, state)
+        return self._contribution(own, population, PriceState())
 
     def settle(
         self,
@@ -167,18 +182,25 @@ class Prices(Rule):
         num_clients, volunteers = population.num_clients, population.num_volunteers
         if volunteers >= num_clients or self._drowns(volunteers):
             return Settled(min(1.0, volunteers / num_clients))
-        numbers, design = self._numbers(population.frame), self._design_for(population)
-        state = PriceState.first(numbers) if memory is None else _state_of(numbers, memory)
+        design = self._design(population)
+        fixed_point = self._fixed_point(population.frame, opening=memory is None)
         state = advanced(
-            design, numbers, state, sums.tobytes(), num_clients, population.noise_in_sum
+            design, memory, fixed_point, sums.tobytes(), num_clients, population.noise_in_sum
         )
+        prices = state
+        if own.frozen:
+            prices = PriceState.from_floats(own.frozen, design.num_classes, design.width)
+        labels, weight = self._position(own, population)
+        (probability,) = design.probabilities(
+            prices, labels, num_clients, weight, own.rng.random()
+        ).tolist()
         most, most_entries = 1 + _MOST_EXCHANGES, self.most_entries(volunteers)
         if most_entries is not None:  # later sums would contain noise alone
             most = min(most, most_entries)
-        if not (state.settled or state.num_sums >= most):
-            return self._unsettled(own, population, state)
-        probability = self._probability(own, population, state)
-        return Settled(probability, left=() if own.frozen else state.as_floats())
+        if state.settled or state.num_sums >= most:
+            return Settled(probability, left=() if own.frozen else state.as_floats())
+        contribution = self._contribution(own, population, state)
+        return Unsettled(probability, contribution, state.as_floats())
 
     def remark(self, num_volunteers: int) -> str | None:
         """Return a note if the pool is too small for prices."""
@@ -194,52 +216,34 @@ class Prices(Rule):
         """Return whether noise would drown the sums."""
         return self.noise != 0.0 and num_volunteers < LEAST_VOLUNTEERS
 
-    def _unsettled(self, own: Own, population: Population, state: PriceState) -> Unsettled:
-        probability = self._probability(own, population, state)
-        return Unsettled(probability, self._told(own, population, state), state.as_floats())
-
-    def _told(self, own: Own, population: Population, state: PriceState) -> NDArray[np.int64]:
+    def _contribution(
+        self, own: Own, population: Population, state: PriceState
+    ) -> NDArray[np.int64]:
         """Return the node's contribution with its noise; the noise alone once its account is spent.
 
         The account counts the sums that the node's label counts have entered.
         """
-        numbers, design = self._numbers(population.frame), self._design_for(population)
-        num_clients = population.num_clients
-        opening = not state.num_sums
-        deviations = numbers.deviations(num_clients, design.num_volunteers, opening=opening)
-        noise = numbers.draw_noise(deviations, population.noise_share, own.rng)
+        values = self._design(population).values(state, *self._position(own, population))[0]
         if own.frozen is not None or self._drowns(population.num_volunteers):
-            return numbers.encode(np.zeros(noise.size), noise, opening=opening)
-        return design.contribution(numbers, state, self._position(own, population), noise)
+            values = np.zeros(values.size)
+        noise, deviations = np.zeros(values.size), self.deviations(population, state.num_sums)
+        if deviations is not None:
+            deviations *= population.noise_share**0.5
+            noise += gaussian(deviations, own.rng.random((2, values.size)))
+        fixed_point = self._fixed_point(population.frame, opening=not state.num_sums)
+        return fixed_point.encode(values, noise)
 
-    def _probability(self, own: Own, population: Population, state: PriceState) -> float:
-        """Return the node's probability, at the prices it has kept if its account is spent.
+    def _position(
+        self, own: Own, population: Population
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the node's ``w p``, shape (1, C), and its weight, shape (1,).
 
-        If the account was spent before the node first settled, it uses the current prices.
+        The weight is capped at sigma, which noise can hide.
         """
-        numbers, design = self._numbers(population.frame), self._design_for(population)
-        if own.frozen:
-            state = _state_of(numbers, own.frozen)
-        num_clients, dither = population.num_clients, own.rng.random()
-        position = self._position(own, population)
-        return design.probability(state, position, num_clients, dither)
-
-    def _position(self, own: Own, population: Population) -> Position:
-        """Return the node's position, with its weight capped at sigma, which noise can hide."""
         weight = own.weight
         if self.noise != 0.0:
-            sigma = self._numbers(population.frame).sigma(population.num_volunteers)
-            weight = min(weight, max(1.0, sigma))
-        return Position.of(own.distribution, weight)
-
-    def announced(self) -> dict[str, Any]:
-        """Return the settings."""
-        wanted, noise = self._wanted, None if self.noise is None else float(self.noise)
-        settings = {"coverage": float(self.coverage), "local_skew": float(self.local_skew)}
-        return settings | {
-            "noise": noise,
-            "target": list(wanted) if isinstance(wanted, tuple) else wanted,
-        }
+            weight = min(weight, max(1.0, self._sigma(population.num_volunteers)))
+        return weight * own.distribution[None] / FIXED_POINT_SCALE, np.array([weight])
 
     def describe(self, finding: Sequence[float] = ()) -> str:
         """Return the settings."""
@@ -247,49 +251,37 @@ class Prices(Rule):
         wanted = "" if self.target is None else ", with a target"
         return f"prices: coverage {self.coverage:g}, local skew {self.local_skew:g}{wanted}"
 
-    @property
-    def _wanted(self) -> tuple[float, ...] | Literal["own"] | None:
-        """The target as a tuple of Python floats, "own", or None."""
-        if self.target is None or isinstance(self.target, str):
-            return self.target
-        return tuple(map(float, self.target))
+    def _design(self, population: Population) -> PriceDesign:
+        return PriceDesign(
+            population.frame.num_classes,
+            population.num_participants,
+            float(population.num_volunteers),
+            self.coverage,
+            self.local_skew,
+            self.target,  # type: ignore[arg-type]  # a tuple, or "own"
+            population.frame.largest_weight,
+            self._sigma(population.num_volunteers),
+        )
 
-    def _design(self, num_participants: int, num_volunteers: float) -> PriceDesign:
-        coverage, local_skew = float(self.coverage), float(self.local_skew)
-        return PriceDesign(num_participants, num_volunteers, coverage, local_skew, self._wanted)
-
-    def _design_for(self, population: Population) -> PriceDesign:
-        return self._design(population.num_participants, float(population.num_volunteers))
-
-    def _numbers(self, frame: Frame) -> PriceNumbers:
-        return _numbers(frame, None if self.noise is None else float(self.noise))
-
-    def _slots(self, frame: Frame, *, opening: bool) -> Slots:
-        numbers = self._numbers(frame)
-        return Slots(numbers.num_slots(opening=opening), numbers.max_value(opening=opening))
-
-
-def _state_of(numbers: PriceNumbers, values: tuple[float, ...]) -> PriceState:
-    try:
-        return PriceState.from_floats(numbers, values)
-    except SettingsError:
-        raise RefusedError("The saved state does not belong to these prices.") from None
+    def _fixed_point(self, frame: Frame, *, opening: bool) -> FixedPoint:
+        if opening:
+            sizes = frame.num_classes, frame.max_clients, frame.largest_weight
+            return FixedPoint.of_opening(*sizes, self.noise)
+        return FixedPoint.of_exchange(frame.num_classes, frame.largest_weight, self.noise)
 
 
 @lru_cache(maxsize=8)
 def advanced(  # noqa: PLR0917 - the cache's keys are positional
     design: PriceDesign,
-    numbers: PriceNumbers,
-    state: PriceState,
+    memory: tuple[float, ...] | None,
+    fixed_point: FixedPoint,
     sums: bytes,
     num_clients: int,
     noise_shares: float,
 ) -> PriceState:
     """Return the state after a sum; the cache shares it between the nodes of a simulation."""
-    vector = np.frombuffer(sums, dtype=np.int64)
-    return design.advance(numbers, state, vector, num_clients, noise_shares)
-
-
-@lru_cache(maxsize=8)
-def _numbers(frame: Frame, noise: float | None) -> PriceNumbers:
-    return PriceNumbers(frame.num_classes, frame.max_clients, frame.largest_weight, noise)
+    state = PriceState()
+    if memory is not None:
+        state = PriceState.from_floats(memory, design.num_classes, design.width)
+    means = fixed_point.means(np.frombuffer(sums, dtype=np.int64), num_clients)
+    return design.advance(state, means, num_clients, noise_shares)

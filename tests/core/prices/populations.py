@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.prices import Position, PriceDesign, PriceNumbers, PriceState
+from dubhe_flwr.core.prices import UNIT, PriceDesign, PriceState
 from dubhe_lab.data.partition import client_distributions
 
 Floats = NDArray[np.float64]
@@ -44,52 +44,32 @@ def specialists(num_clients: int, num_classes: int, seed: int) -> Floats:
 
 @dataclass
 class Federation:
-    """Clients and their shared state of prices."""
+    """Clients and their shared state of prices; the noise has `noise_shares` times sigma^2."""
 
     design: PriceDesign
     distributions: Floats
     weights: Floats | None = None
-    noise: float | None = 0.0
     noise_shares: float = 1.0
     seed: int = 0
-    state: PriceState = field(init=False)
+    state: PriceState = field(default_factory=PriceState)
 
     def __post_init__(self) -> None:
-        """Begin before any sum."""
-        self.state = PriceState.first(self.numbers)
+        """Seed the noise."""
+        self.num_clients = len(self.distributions)
         self.rng = np.random.default_rng([self.seed, 1])
-
-    @property
-    def num_clients(self) -> int:
-        """N."""
-        return len(self.distributions)
-
-    @property
-    def numbers(self) -> PriceNumbers:
-        """How numbers are encoded."""
-        heaviest = 1.0 if self.weights is None else 4.0
-        return PriceNumbers(self.distributions.shape[1], 2000, heaviest, self.noise)
-
-    @property
-    def clients(self) -> list[Position]:
-        """Return the clients' positions."""
-        weights = np.ones(self.num_clients) if self.weights is None else self.weights
-        pairs = zip(self.distributions, weights, strict=True)
-        return [Position(weight * own, float(weight)) for own, weight in pairs]
-
-    def sums(self) -> NDArray[np.int64]:
-        """Return the next sums, with noise of the given shares."""
-        numbers, opening = self.numbers, not self.state.num_sums
-        rows = [self.design.contribution(numbers, self.state, own) for own in self.clients]
-        volunteers = self.design.num_volunteers
-        deviations = numbers.deviations(self.num_clients, volunteers, opening=opening)
-        noise = numbers.draw_noise(deviations, self.noise_shares, self.rng)
-        return np.asarray(np.sum(rows, axis=0) + noise)
+        if self.weights is None:
+            self.weights = np.ones(self.num_clients)
+        self.labels = self.weights[:, None] * self.distributions
 
     def step(self) -> None:
         """Advance the state by the next sums."""
-        args = self.numbers, self.state, self.sums(), self.num_clients, self.noise_shares
-        self.state = self.design.advance(*args)
+        assert self.weights is not None
+        values = self.design.values(self.state, self.labels, self.weights)
+        means = np.rint(values * UNIT).sum(axis=0) / UNIT / self.num_clients
+        deviations = self.design.deviations(self.num_clients, opening=not self.state.num_sums)
+        deviations *= self.noise_shares**0.5 / self.num_clients
+        means += self.rng.normal(size=means.size) * deviations
+        self.state = self.design.advance(self.state, means, self.num_clients, self.noise_shares)
 
     def settle(self) -> int:
         """Exchange sums until prices are settled, and return the number of exchanges."""
@@ -99,12 +79,12 @@ class Federation:
 
     def probabilities(self) -> Floats:
         """Return the probabilities of all clients, not rounded to levels."""
-        number = self.num_clients
-        return np.array([self.design.probability(self.state, c, number) for c in self.clients])
+        assert self.weights is not None
+        return self.design.probabilities(self.state, self.labels, self.num_clients, self.weights)
 
     def distance(self, probabilities: Floats | None = None) -> float:
         """Return the L1 distance between the pool's labels and the target."""
         found = self.probabilities() if probabilities is None else probabilities
-        labels = found @ np.array([client.labels for client in self.clients])
+        labels = found @ self.labels
         wanted = self.design.target or np.full(labels.size, 1.0 / labels.size)
         return float(np.abs(labels / labels.sum() - np.array(wanted)).sum())

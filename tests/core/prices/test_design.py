@@ -20,7 +20,7 @@ from scipy.special import entr, expit
 
 from dubhe_flwr.core.prices import PriceDesign, PriceState
 from dubhe_flwr.core.prices.synthetic import synthetic_clients
-from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.errors import RefusedError
 
 MODES = [(0.3, 0.0), (0.1, 1.0)]
 """Coverage and local skew."""
@@ -28,10 +28,11 @@ MODES = [(0.3, 0.0), (0.1, 1.0)]
 
 def primal(federation: Federation, chances: Floats) -> tuple[float, Floats]:
     """Return F(P) of the derivation and its gradient."""
-    design, clients = federation.design, federation.clients
-    number = clients[0].labels.size
+    design, labels, weights = federation.design, federation.labels, federation.weights
+    number = design.num_classes
     target = np.array(design.target or np.full(number, 1.0 / number))
-    x = np.array([client.labels - client.weight * target for client in clients])
+    assert weights is not None
+    x = labels - weights[:, None] * target
     squares, mean = (x**2).sum(axis=1), x.mean(axis=0)
     c = design.coverage * (squares.mean() - mean @ mean)
     volunteers, participants = design.num_volunteers, design.num_participants
@@ -45,7 +46,8 @@ def primal(federation: Federation, chances: Floats) -> tuple[float, Floats]:
 
 def best_by_scipy(federation: Federation) -> Floats:
     """Minimise F over sum P = V, and sum P w = V times the mean of w."""
-    weights = np.array([client.weight for client in federation.clients])
+    weights = federation.weights
+    assert weights is not None
     volunteers = federation.design.num_volunteers
     conditions = [np.ones(len(weights)), weights][: 1 + (np.ptp(weights) > 0)]
     wanted = [volunteers, volunteers * weights.mean()][: len(conditions)]
@@ -66,9 +68,10 @@ def best_by_scipy(federation: Federation) -> Floats:
 
 def best_by_dual(federation: Federation) -> Floats:
     """Minimise D over all labels with scipy, for clients of one weight."""
-    design, clients = federation.design, federation.clients
-    target = np.array(design.target or np.full(clients[0].labels.size, 1 / clients[0].labels.size))
-    x = np.array([client.labels - target for client in clients])
+    design = federation.design
+    x = federation.labels - np.array(
+        design.target or np.full(design.num_classes, 1.0 / design.num_classes)
+    )
     squares, mean = (x**2).sum(axis=1), x.mean(axis=0)
     c = design.coverage * (squares.mean() - mean @ mean)
     costs, pull = (1.0 + design.local_skew) / c * squares, c / (2 * (design.num_participants - 1))
@@ -99,7 +102,7 @@ def best_by_dual(federation: Federation) -> Floats:
 def test_the_exchanges_minimise_the_primal(local_skew: float, *, unequal: bool) -> None:
     """scipy.optimize finds nearly the same probabilities from F and its conditions alone."""
     weights = np.random.default_rng(2).uniform(0.5, 2.0, 60) if unequal else None
-    design = PriceDesign(5, 18.0, coverage=0.5, local_skew=local_skew)
+    design = PriceDesign(4, 5, 18.0, 0.5, local_skew, largest_weight=4.0 if unequal else 1.0)
     federation = Federation(design, skewed(60, 4, seed=1), weights)
     federation.settle()
     assert federation.state.settled
@@ -141,7 +144,9 @@ def test_a_first_period_takes_few_exchanges(
     """Without noise the pool is as close to uniform as with all labels known, and V is met."""
     rows = population(7)
     volunteers = min(5.0 * num_participants, 0.6 * len(rows))
-    federation = Federation(PriceDesign(num_participants, volunteers, *MODES[mode]), rows)
+    federation = Federation(
+        PriceDesign(rows.shape[1], num_participants, volunteers, *MODES[mode]), rows
+    )
     assert federation.settle() <= most[mode]
     assert federation.state.settled
     best = best_by_dual(federation)
@@ -153,7 +158,7 @@ def test_a_first_period_takes_few_exchanges(
 def test_a_thousand_classes_are_settled() -> None:
     """Prices settle for a thousand classes, where only the latest exchange is fitted by class."""
     rows = np.random.default_rng(0).dirichlet(20 * half_normal(1000), 2000)
-    federation = Federation(PriceDesign(20, 100.0), rows)
+    federation = Federation(PriceDesign(1000, 20, 100.0), rows)
     assert federation.settle() <= 4
     assert federation.probabilities().sum() == pytest.approx(100, rel=0.04)
 
@@ -165,7 +170,8 @@ def test_an_unusual_target_takes_few_exchanges(mode: int, *, weighted: bool) -> 
     rows, rng = with_emd(1000, 10, 1.0, seed=3), np.random.default_rng(3)
     weights = np.clip(rng.lognormal(0, 0.8, 1000), 0.25, 4.0) if weighted else None
     target = None if weighted else tuple(0.95 if row == 3 else 0.05 / 9 for row in range(10))
-    design = PriceDesign(20, 100.0, *MODES[mode], target=target)
+    heaviest = 4.0 if weighted else 1.0
+    design = PriceDesign(10, 20, 100.0, *MODES[mode], target=target, largest_weight=heaviest)
     federation = Federation(design, rows, weights)
     assert federation.settle() <= 5
     assert federation.probabilities().sum() == pytest.approx(100, rel=0.04)
@@ -175,8 +181,8 @@ def test_an_unusual_target_takes_few_exchanges(mode: int, *, weighted: bool) -> 
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_costs_little_distance(seed: int) -> None:
     """With sigma 4 the pool stays within .08 of the optimum, and V within 12 %."""
-    design = PriceDesign(20, 100.0)
-    federation = Federation(design, with_emd(1000, 10, 1.0, seed), noise=None, seed=seed)
+    design = PriceDesign(10, 20, 100.0, sigma=4.0)
+    federation = Federation(design, with_emd(1000, 10, 1.0, seed), seed=seed)
     assert federation.settle() <= 5
     assert federation.distance() < federation.distance(best_by_dual(federation)) + 0.08
     assert federation.probabilities().sum() == pytest.approx(100, rel=0.12)
@@ -185,15 +191,15 @@ def test_noise_costs_little_distance(seed: int) -> None:
 def test_many_classes_settle_despite_noise() -> None:
     """V is met even if the noise of three members is as large as the sum of a class."""
     rows = np.random.default_rng(0).dirichlet(20 * half_normal(100), 1000)
-    federation = Federation(PriceDesign(20, 100.0), rows, noise=None, noise_shares=3.0)
+    federation = Federation(PriceDesign(100, 20, 100.0, sigma=4.0), rows, noise_shares=3.0)
     assert federation.settle() <= 3
-    assert federation.probabilities().sum() == pytest.approx(100, rel=0.2)
+    assert federation.probabilities().sum() == pytest.approx(100, rel=0.25)
 
 
 def test_the_own_mix_is_a_target() -> None:
     """With the target "own", the pool has the same label mix as all clients."""
     rows = with_emd(1000, 10, 1.0, seed=4)
-    federation = Federation(PriceDesign(20, 100.0, local_skew=1.0, target="own"), rows)
+    federation = Federation(PriceDesign(10, 20, 100.0, local_skew=1.0, target="own"), rows)
     federation.settle()
     found = federation.probabilities()
     assert np.abs(found @ rows / found.sum() - rows.mean(axis=0)).sum() < 0.05
@@ -204,7 +210,7 @@ def test_the_own_mix_is_a_target() -> None:
     num_classes=st.integers(2, 6),
     concentration=st.sampled_from([0.3, 1.0, 4.0]),
     volunteers=st.floats(0.1, 0.6),
-    noise=st.sampled_from([0.0, None]),
+    sigma=st.sampled_from([0.0, 4.0]),
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=20, deadline=None)
@@ -213,46 +219,45 @@ def test_what_holds_for_any_clients(  # noqa: PLR0917 - one for each strategy
     num_classes: int,
     concentration: float,
     volunteers: float,
-    noise: float | None,
+    sigma: float,
     seed: int,
 ) -> None:
     """P lies within the clamp, and without noise settled prices meet V within 6 %."""
-    design = PriceDesign(6, volunteers * num_clients)
+    design = PriceDesign(num_classes, 6, volunteers * num_clients, sigma=sigma)
     rows = skewed(num_clients, num_classes, seed, concentration)
-    federation = Federation(design, rows, noise=noise, seed=seed)
+    federation = Federation(design, rows, seed=seed)
     federation.settle()
     found = federation.probabilities()
     assert found.min() >= 0.02 * volunteers * (1 - 1e-9)
     assert found.max() <= (1.0 - 0.02 * (1.0 - volunteers)) * (1 + 1e-9)
-    if federation.state.settled and noise == 0.0:
+    if federation.state.settled and not sigma:
         assert found.sum() == pytest.approx(design.num_volunteers, rel=0.06)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_identical_clients_are_equally_likely(*, weighted: bool) -> None:
     """Identical clients volunteer with probability V / N, and prices settle at the opening."""
-    rows, weights = np.tile([0.5, 0.3, 0.2], (50, 1)), np.ones(50) if weighted else None
-    federation = Federation(PriceDesign(5, 20.0), rows, weights)
-    assert set(federation.probabilities()) == {20 / 50}
+    rows, heaviest = np.tile([0.5, 0.3, 0.2], (50, 1)), 4.0 if weighted else 1.0
+    federation = Federation(PriceDesign(3, 5, 20.0, largest_weight=heaviest), rows)
     assert federation.settle() == 0
     assert set(federation.probabilities()) == {20 / 50}
 
 
 def test_levels_are_sixteen_and_right_on_average() -> None:
     """With a dither there are 16 probabilities, whose mean over the dither is the exact one."""
-    federation = Federation(PriceDesign(10, 50.0), skewed(200, 5, seed=11, concentration=0.5))
+    federation = Federation(PriceDesign(5, 10, 50.0), skewed(200, 5, seed=11, concentration=0.5))
     federation.settle()
     design, state = federation.design, federation.state
     dithers = (np.arange(100) + 0.5) / 100
     found = np.array(
         [
-            [design.probability(state, own, 200, dither) for dither in dithers]
-            for own in federation.clients[:60]
+            design.probabilities(state, federation.labels[:60], 200, dither=dither)
+            for dither in dithers
         ]
     )
     assert len(np.unique(found)) <= 16
-    assert max(len(np.unique(row)) for row in found) <= 2
-    assert found.mean(axis=1) == pytest.approx(federation.probabilities()[:60], abs=0.01)
+    assert max(len(np.unique(each)) for each in found.T) <= 2
+    assert found.mean(axis=0) == pytest.approx(federation.probabilities()[:60], abs=0.01)
 
 
 class TestLies:
@@ -264,29 +269,33 @@ class TestLies:
         self, seed: int, exchanges: int, *, weighted: bool
     ) -> None:
         """Any sums either raise RefusedError or give probabilities from 0 to 1."""
-        rng = np.random.default_rng(seed)
+        rng, heaviest = np.random.default_rng(seed), 4.0 if weighted else 1.0
+        design = PriceDesign(4, 6, 20.0, largest_weight=heaviest, sigma=1.0)
         weights = rng.uniform(0.25, 4.0, 40) if weighted else None
-        federation = Federation(PriceDesign(6, 20.0), skewed(40, 4, seed), weights, noise=None)
+        federation = Federation(design, skewed(40, 4, seed), weights)
         for _ in range(exchanges):
             federation.step()
-        numbers, opening = federation.numbers, not federation.state.num_sums
-        most = 40 * numbers.max_value(opening=opening)
-        lies = rng.integers(0, most, numbers.num_slots(opening=opening), endpoint=True)
-        lies = rng.choice([lies, np.zeros_like(lies), np.full_like(lies, most)])
+        size = design.deviations(40, opening=not federation.state.num_sums).size
+        lies = rng.uniform(-0.2, 1.2 * heaviest, size)
+        lies = rng.choice([lies, np.zeros(size), np.full(size, heaviest)])
         try:
-            federation.state = federation.design.advance(numbers, federation.state, lies, 40)
+            federation.state = design.advance(federation.state, lies, 40)
         except RefusedError:
             return
         assert all(np.isfinite(federation.state.as_floats()))
         found = federation.probabilities()
         assert 0.0 < found.min() <= found.max() < 1.0
 
-    @pytest.mark.parametrize("sums", [[1, 2], np.zeros(5), np.full(5, 2**40), np.full(5, -(2**40))])
-    def test_unfit_sums_are_refused(self, sums: Any) -> None:
-        """Sums of another shape or type, or beyond what noise explains, are refused."""
-        federation = Federation(PriceDesign(6, 20.0), skewed(40, 4, 0))
+    @pytest.mark.parametrize(("value", "fits"), [(-0.3, True), (-0.5, False), (1.5, False)])
+    def test_means_beyond_the_noise_are_refused(self, value: float, *, fits: bool) -> None:
+        """A mean may lie outside the range of a client's values by 8 deviations of its noise."""
+        design = PriceDesign(4, 6, 20.0, sigma=2.0)
+        means = np.array([value, 0.3, 0.3, 0.4, 0.5])
+        if fits:
+            design.advance(PriceState(), means, 40)
+            return
         with pytest.raises(RefusedError, match="No nodes can have sent"):
-            federation.design.advance(federation.numbers, federation.state, sums, 40)
+            design.advance(PriceState(), means, 40)
 
 
 class TestDeterminism:
@@ -303,7 +312,9 @@ class TestDeterminism:
         """
         weights = np.random.default_rng(1).uniform(0.5, 2.0, 150) if weighted else None
         rows = skewed(150, num_classes, seed=12)
-        exact = Federation(PriceDesign(10, 50.0), rows, weights)
+        heaviest = 4.0 if weighted else 1.0
+        design = PriceDesign(num_classes, 10, 50.0, largest_weight=heaviest)
+        exact = Federation(design, rows, weights)
         exact.settle()
         rng = np.random.default_rng(5)
         for owner, name in ((np.linalg, "solve"), (np, "exp"), (np, "logaddexp"), (np, "log")):
@@ -315,7 +326,7 @@ class TestDeterminism:
     def test_the_order_of_sums_does_not_matter(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Summing the synthetic clients in another order, as BLAS may do, gives the same prices."""
         rows = skewed(150, 6, seed=13)
-        exact = Federation(PriceDesign(10, 50.0, 0.1, 1.0), rows)
+        exact = Federation(PriceDesign(6, 10, 50.0, 0.1, 1.0), rows)
         exact.settle()
         usual, order = synthetic_clients, np.random.default_rng(1).permutation
 
@@ -340,37 +351,50 @@ def nudged(function: Any, rng: np.random.Generator) -> Any:
     return nudge
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"num_participants": 1},
-        {"num_volunteers": 0.0},
-        {"coverage": 0.0},
-        {"coverage": float("nan")},
-        {"local_skew": -0.1},
-        {"local_skew": 1001.0},
-    ],
-)
-def test_settings_that_cannot_work_are_refused(values: dict[str, float]) -> None:
-    """A setting that cannot work is refused, and the message names it."""
-    with pytest.raises(SettingsError, match=next(iter(values))):
-        PriceDesign(**{"num_participants": 5, "num_volunteers": 10.0, **values})  # type: ignore[arg-type]
-
-
-def test_all_clients_as_volunteers_are_refused() -> None:
-    """V must be below N, or there are no prices to find."""
-    federation = Federation(PriceDesign(5, 20.0), skewed(20, 3, seed=0))
-    with pytest.raises(SettingsError, match="below 20 clients"):
-        federation.step()
-
-
 def test_any_state_gives_a_probability() -> None:
     """Any finite prices give a probability, since a node may be handed any state."""
-    federation = Federation(PriceDesign(5, 20.0), skewed(50, 3, seed=0))
+    federation = Federation(PriceDesign(3, 5, 20.0), skewed(50, 3, seed=0))
     federation.settle()
     for price in (-1e9, 1e9):
-        state = replace(federation.state, point=(price, -price, price, 0.0))
-        found = federation.design.probability(state, federation.clients[0], 50)
-        assert 0.0 < found < 1.0
-    first = PriceState.first(federation.numbers)
-    assert federation.design.probability(first, federation.clients[0], 20) == 1.0
+        federation.state = replace(federation.state, point=(price, -price, price, 0.0))
+        found = federation.probabilities()
+        assert 0.0 < found.min() <= found.max() < 1.0
+
+
+def test_values_are_first_moments() -> None:
+    """A client adds ``w p``, ``||w p||^2`` and ``w^2`` first, then ``P w p`` and P."""
+    labels, weights = np.array([[0.25, 0.125, 0.125], [0.0, 2.0, 0.0]]), np.array([0.5, 2.0])
+    design = PriceDesign(3, 5, 20.0, largest_weight=4.0)
+    opening = design.values(PriceState(), labels, weights)
+    assert opening[:, 3:] == pytest.approx(np.array([[0.09375, 0.25], [4.0, 4.0]]) / 4.0)
+    federation = Federation(design, skewed(60, 3, seed=1), np.linspace(0.5, 1.5, 60))
+    federation.step()
+    found = design.values(federation.state, labels, weights)
+    assert found[:, :3] == pytest.approx(found[:, 3:] * labels)
+    equal = PriceDesign(3, 5, 20.0)
+    assert equal.values(PriceState(), labels).shape == (2, 4)
+
+
+def test_deviations_follow_the_design() -> None:
+    """Classes share sigma, P has all of it, and the opening has N / V times a class's noise."""
+    design = PriceDesign(4, 6, 24.0, largest_weight=4.0, sigma=2.0)
+    assert design.deviations(900, opening=False).tolist() == [1.0] * 4 + [2.0]
+    assert design.deviations(1200, opening=True).tolist() == [50.0] * 6
+    of_classes = PriceDesign(4, 6, 24.0, sigma=2.0).deviations(900, opening=False)
+    assert np.linalg.norm(of_classes) == pytest.approx(2.0)  # P is their sum
+
+
+@pytest.mark.parametrize("num_sums", [1, 3, 9])
+def test_floats_hold_the_whole_state(num_sums: int) -> None:
+    """The floats restore the state with its latest six exchanges; others are refused."""
+    design = PriceDesign(3, 5, 20.0, largest_weight=4.0)
+    federation = Federation(design, skewed(60, 3, seed=1), np.linspace(0.5, 1.5, 60))
+    for _ in range(num_sums):
+        federation.step()
+    values = federation.state.as_floats()
+    again = PriceState.from_floats(list(values), 3, design.width)
+    assert again == replace(federation.state, settled=False)
+    assert len(again.history) == min(num_sums - 1, 6)
+    for unfit in (values[:-1], (*values, 0.0), (*values[:-1], float("nan"))):
+        with pytest.raises(RefusedError, match="does not belong to these prices"):
+            PriceState.from_floats(unfit, 3, design.width)

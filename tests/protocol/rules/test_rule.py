@@ -8,7 +8,6 @@ import pytest
 from protocol.federation import epoch_of, reading_of
 from protocol.nodes import Exchanges, federation
 
-from dubhe_flwr.core.prices import Position
 from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.rules import rule as rules
@@ -151,7 +150,6 @@ def test_with_the_last_sum_a_rule_is_settled(number: int) -> None:
         Own(np.array([31415])),
         Settled(0.31415),
         Unsettled(0.31415, np.array([31415]), (0.31415,)),
-        Position(np.array([31415.0])),
     ],
 )
 def test_what_tells_of_labels_shows_nothing(shown: object) -> None:
