@@ -29,8 +29,8 @@ def settle(
     if isinstance(outcome, Settled):
         return SettleReply(finding=outcome.finding)
     registered = registration_of(joined)
-    most = most_entries(joined, reading_of(registered).num_registered)
-    keep(replace(joined, account=joined.account.entered(most)))
+    share = share_of_budget(joined, registered.weight, reading_of(registered).num_registered)
+    keep(replace(joined, account=joined.account.entered(share)))
     label = Label(SETTLEMENT, request.exchange + 1)
     return SettleReply(joined.terms.vault.hide(registered.keys, label, outcome.contribution))
 
@@ -48,14 +48,21 @@ def own_of(
         rng = generator(seed, "rounding", policy.alias, joined.sequence, exchange)
     else:
         rng = np.random.default_rng(secrets.randbits(128))
-    is_spent = joined.account.is_spent(most_entries(joined, num_clients))
+    is_spent = joined.account.is_spent(share_of_budget(joined, registered.weight, num_clients))
     return Own(joined.counts, registered.weight, rng, joined.account.left if is_spent else None)
 
 
-def most_entries(joined: Membership, num_clients: int) -> int | None:
-    """Return how many sums over some clients the label counts of the node may enter."""
-    volunteers = joined.announced.num_volunteers(num_clients)
-    return joined.terms.rule.most_entries(volunteers)
+def share_of_budget(joined: Membership, weight: float, num_clients: int) -> float:
+    """Return which share of the node's account a sum over some clients costs.
+
+    The less noise a sum has, the fewer sums the label counts may enter. A node with weight w above
+    1 counts as w^2 entries, so what its account bounds does not depend on its weight.
+    """
+    volunteers, rule = joined.announced.num_volunteers(num_clients), joined.terms.rule
+    most = rule.most_entries(volunteers)
+    if most is None:
+        return 0.0
+    return max(1.0, min(weight, rule.heaviest(volunteers))) ** 2 / most
 
 
 def read_sum(

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from math import inf
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import numpy as np
@@ -269,9 +270,18 @@ class Rule(ABC):
         del num_volunteers
         return None
 
-    def privacy(self, num_classes: int, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
+    def heaviest(self, num_volunteers: int) -> float:
+        """Return the largest weight with which a node's labels enter a sum.
+
+        A node with weight w above 1 counts w^2 entries for a sum, since its labels would need w
+        times the noise to be hidden as well.
+        """
+        del num_volunteers
+        return inf
+
+    def privacy(self, frame: Frame, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
         """Return the privacy bound after `num_sums` sums of an epoch; None if sums are exact."""
-        del num_classes, num_volunteers, num_sums
+        del frame, num_volunteers, num_sums
         return None
 
     def announced(self) -> dict[str, Any]:
