@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from protocol.federation import Federation, joined, node_policies, reading_of, skewed_counts
 from protocol.nodes import set_policy, signing_key
 
+from dubhe_flwr.core.randomness import gaussian
 from dubhe_flwr.errors import ProtocolError, RefusedError, UntrustedError
 from dubhe_flwr.he import pads
 from dubhe_flwr.he.sealing import prefixed, seal_bytes
@@ -20,6 +21,7 @@ from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Batch, Coordinator, Fields, Settings, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.settle import own_of
+from dubhe_flwr.protocol.rules.prices import advanced
 from dubhe_flwr.protocol.rules.rule import Population
 from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.vaults.committee import CANDIDATES, Committee
@@ -324,6 +326,36 @@ class TestALie:
         assert not plan.fallback
         assert lies
         assert [note for note in plan.notes if "The committee was" in note]
+
+
+@pytest.mark.parametrize("simulation", ["plain", "encrypted", None])
+def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
+    simulation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes are charged before anyone knows who is in the sum; whoever reads it expects as much."""
+    nodes = federation(pinned=False, simulation=simulation, num_participants=12)
+    for node_id in nodes.ids:
+        set_policy(nodes, node_id, simulated=simulation is not None)
+    nodes.alter_reply = lambda stage, node_id, reply: (
+        None if stage == Stage.REGISTER and node_id in nodes.ids[16:] else reply
+    )
+    added, expected = [], []
+
+    def noise(deviations: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        added.append(deviations[0])
+        return gaussian(deviations, uniform)
+
+    def read(*args: Any) -> Any:
+        expected.append(args[-2:])
+        return advanced(*args)
+
+    for module in ("node.settle", "vaults.committee"):
+        monkeypatch.setattr(f"dubhe_flwr.protocol.{module}.gaussian", noise)
+    monkeypatch.setattr("dubhe_flwr.protocol.rules.prices.advanced", read)
+    nodes.play(1)
+    assert added[:3] == pytest.approx([2**18 / 2 * N / 12] * 3)
+    assert expected[0] == (16, pytest.approx(3 * (N / 16) ** 2))
+    assert expected[-1] == (16, 3.0)
 
 
 def test_two_group_keys_share_no_pads() -> None:

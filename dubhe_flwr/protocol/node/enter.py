@@ -14,8 +14,7 @@ from dubhe_flwr.protocol.node.memory import (
     Registration,
 )
 from dubhe_flwr.protocol.node.policy import NodePolicy, read_label_counts
-from dubhe_flwr.protocol.node.settle import own_of, share_of_budget
-from dubhe_flwr.protocol.rules.rule import Population
+from dubhe_flwr.protocol.node.settle import own_of, population_of, share_of_budget
 from dubhe_flwr.protocol.vaults import Label, Seat
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import (
@@ -98,13 +97,7 @@ def register(
     )
     weight = _weight(joined, request.mean_examples)
     registered = Registration(keys, weight, num_joined=request.num_joined)
-    population = Population(
-        terms.frame,
-        request.num_joined,
-        announced.num_participants,
-        announced.num_volunteers(request.num_joined),
-        terms.vault.num_members,
-    )
+    population = population_of(joined, request.num_joined, request.num_joined)
     own = own_of(policy, joined, registered, request.num_joined, exchange=0)
     hide = partial(terms.vault.hide, keys)
     reply = RegisterReply(

@@ -13,7 +13,7 @@ from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import INVALID_SUM, read_before, reading_of, registration_of
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
-from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
+from dubhe_flwr.protocol.rules.rule import Own, Population, Rule, Settled, Unsettled
 from dubhe_flwr.protocol.vaults import Label, Vault
 from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
@@ -118,16 +118,12 @@ def _outcome(
         return Settled(min(1.0, num_volunteers / num_registered))
     label = Label(SETTLEMENT if request.exchange else REGISTRATION, request.exchange)
     vault = terms.vault
-    population = Population(
-        terms.frame,
-        request.num_clients,
-        announced.num_participants,
-        num_volunteers,
-        vault.num_members,
-    )
+    population = population_of(joined, request.num_clients, num_registered)
+    planned = planned_population(joined, registered.num_joined, population, request.exchange)
+    population = replace(population, excess=_excess(terms.rule, planned, population))
     sums = decrypted_sum(vault, registered.keys, label, request.sums, request.num_clients).copy()
     if announced.in_the_clear:
-        sums += noise_of_members(joined, population, request.exchange)
+        sums += noise_of_members(joined, planned, request.exchange)
     outcome = terms.rule.settle(
         own_of(policy, joined, registered, num_registered, request.exchange + 1),
         population,
@@ -139,6 +135,37 @@ def _outcome(
         raise RefusedError(INVALID_SUM)
     is_last = request.exchange + 1 >= num_sums
     return Settled(outcome.probability) if is_last and isinstance(outcome, Unsettled) else outcome
+
+
+def population_of(joined: Membership, num_clients: int, num_registered: int) -> Population:
+    """Return what the node knows about a sum over some clients of an epoch."""
+    announced, terms = joined.announced, joined.terms
+    return Population(
+        terms.frame,
+        num_clients,
+        announced.num_participants,
+        announced.num_volunteers(num_registered),
+        terms.vault.num_members,
+    )
+
+
+def planned_population(
+    joined: Membership, num_joined: int, population: Population, exchange: int
+) -> Population:
+    """Return the population that fixes the noise of a sum.
+
+    A registration is charged before anyone knows how many nodes the sum covers. So its noise is
+    the noise of a sum over all nodes that joined, also if it covers only half of them.
+    """
+    return population if exchange else population_of(joined, num_joined, num_joined)
+
+
+def _excess(rule: Rule, planned: Population, population: Population) -> float:
+    """Return the variance of planned noise, relative to the noise for a sum's own clients."""
+    added, expected = rule.deviations(planned, 0), rule.deviations(population, 0)
+    if added is None or expected is None:
+        return 1.0
+    return float((added[0] / expected[0]) ** 2)
 
 
 def noise_of_members(joined: Membership, population: Population, exchange: int) -> Any:

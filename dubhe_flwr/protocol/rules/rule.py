@@ -90,6 +90,9 @@ class Population:
     num_members : int (default: 0)
         Members of the committee, each of which adds the rule's noise in full. Without a committee,
         each node adds a share of it.
+    excess : float (default: 1)
+        Variance of the noise in the sum, relative to the rule's noise for `num_clients`. A sum of
+        registrations has the noise for all nodes that joined, although some may be missing in it.
     """
 
     frame: Frame
@@ -97,6 +100,7 @@ class Population:
     num_participants: int
     num_volunteers: int
     num_members: int = 0
+    excess: float = 1.0
 
     @property
     def noise_share(self) -> float:
@@ -106,7 +110,7 @@ class Population:
     @property
     def noise_in_sum(self) -> float:
         """Variance of the noise in a sum over all nodes, as a multiple of the rule's own."""
-        return float(self.num_members) or 2.0
+        return self.excess * (float(self.num_members) or 2.0)
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # the probability depends on the labels
