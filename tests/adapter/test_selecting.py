@@ -20,7 +20,7 @@ PLAN = Plan(
     stages=(StageReport("register", 4, 4, {}, bytes_down=0, bytes_up=0),),
 )
 LOSSES = {"no reply": [71], "late": [5, 6, 7, 8, 9]}
-BOUND = PrivacyBound.of(5, most_sums=64, num_classes=10, sigma=4.0)
+BOUND = PrivacyBound.of(5, most_sums=64, num_slots=10, sigma=4.0)
 EPOCH = "dubhe: a new epoch: 4 nodes | the rule"
 LAST = "dubhe: 3 of 4 clients selected in 1.50 s (from 5 tentative selections or groups)"
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from protocol.federation import Federation, joined, node_policies, reading_of, skewed_counts
 from protocol.nodes import set_policy, signing_key
 
+from dubhe_flwr.core.randomness import gaussian
 from dubhe_flwr.errors import ProtocolError, RefusedError, UntrustedError
 from dubhe_flwr.he import pads
 from dubhe_flwr.he.sealing import prefixed, seal_bytes
@@ -20,12 +21,13 @@ from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Batch, Coordinator, Fields, Settings, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.settle import own_of
+from dubhe_flwr.protocol.rules.prices import advanced
 from dubhe_flwr.protocol.rules.rule import Population
 from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.vaults.committee import CANDIDATES, Committee
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinStatus, OpenReply, OpenRequest
-from dubhe_flwr.protocol.wire.statements import split
+from dubhe_flwr.protocol.wire.roster import split
 from dubhe_flwr.protocol.wire.terms import REGISTRATION
 from dubhe_flwr.rules import Paper, Prices, Tries
 
@@ -33,6 +35,7 @@ N, K = 20, 10
 Nodes = Federation[CoordinatorState]
 KEYS = [signing_key(row) for row in range(N)]
 TRUSTED = [key.public_key() for key in KEYS]
+KEYS_OF = "roster.public-keys"
 
 
 def federation(*, pinned: bool = True, **overrides: Any) -> Nodes:
@@ -184,10 +187,10 @@ class TestTheRoster:
             (lambda r: {"members": numbers(2, 1, 0)}, UntrustedError),
             (lambda r: {"members": numbers(0, 1, 1)}, RefusedError),
             (lambda r: {"members": numbers(0, 1, 20)}, RefusedError),
-            (lambda r: {"public-keys": r["public-keys"][:64] * 2}, RefusedError),
-            (lambda r: {"public-keys": r["public-keys"] + bytes(32)}, RefusedError),
-            (lambda r: {"public-keys": bytes(32) + r["public-keys"][32:]}, ProtocolError),
-            (lambda r: {"signatures": r["signatures"][:96] * 20}, ProtocolError),
+            (lambda r: {KEYS_OF: r[KEYS_OF][:64] * 2}, RefusedError),
+            (lambda r: {KEYS_OF: r[KEYS_OF] + bytes(32)}, RefusedError),
+            (lambda r: {KEYS_OF: bytes(32) + r[KEYS_OF][32:]}, ProtocolError),
+            (lambda r: {"roster.signatures": r["roster.signatures"][:96] * 20}, ProtocolError),
         ],
         ids=["beyond the first six", "out of order", "one twice", "nobody", "keys twice",
              "more than allowed", "a key of the server", "a signature of another"],
@@ -325,6 +328,36 @@ class TestALie:
         assert [note for note in plan.notes if "The committee was" in note]
 
 
+@pytest.mark.parametrize("simulation", ["plain", "encrypted", None])
+def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
+    simulation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes are charged before anyone knows who is in the sum; whoever reads it expects as much."""
+    nodes = federation(pinned=False, simulation=simulation, num_participants=12)
+    for node_id in nodes.ids:
+        set_policy(nodes, node_id, simulated=simulation is not None)
+    nodes.alter_reply = lambda stage, node_id, reply: (
+        None if stage == Stage.REGISTER and node_id in nodes.ids[16:] else reply
+    )
+    added, expected = [], []
+
+    def noise(deviations: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        added.append(deviations[0])
+        return gaussian(deviations, uniform)
+
+    def read(*args: Any) -> Any:
+        expected.append(args[-2:])
+        return advanced(*args)
+
+    for module in ("node.settle", "vaults.committee"):
+        monkeypatch.setattr(f"dubhe_flwr.protocol.{module}.gaussian", noise)
+    monkeypatch.setattr("dubhe_flwr.protocol.rules.prices.advanced", read)
+    nodes.play(1)
+    assert added[:3] == pytest.approx([2**18 / 2 * N / 12] * 3)
+    assert expected[0] == (16, pytest.approx(3 * (N / 16) ** 2))
+    assert expected[-1] == (16, 3.0)
+
+
 def test_two_group_keys_share_no_pads() -> None:
     """A first member hands out two; noise tagged under one would drop out of a tag of the other."""
     nodes = federation()
@@ -341,18 +374,29 @@ def test_two_group_keys_share_no_pads() -> None:
     assert (one != other).all()
 
 
-def test_the_server_says_how_much_a_node_weighs() -> None:
-    """Told a mean of one sample, a node weighs four times its fair weight, and never more."""
+def test_members_sign_how_much_a_node_weighs() -> None:
+    """A server can change neither a node's number of samples nor their mean."""
     nodes = federation(equal_weights=False)
-    batch, victim = nodes.until(Stage.REGISTER), nodes.ids[12]
-    nodes.handle(victim, {**batch.fields[victim], "mean-examples": 1.0})
-    registered = joined(nodes, victim).registered
-    assert registered is not None
-    assert registered.weight == 4.0
-    nodes = federation(equal_weights=True)
-    batch = nodes.until(Stage.REGISTER)
-    with pytest.raises(RefusedError):
-        nodes.handle(victim, {**batch.fields[victim], "mean-examples": 1.0})
+    batch, victim = nodes.until(Stage.APPOINT), nodes.ids[12]
+    request = batch.fields[nodes.ids[0]]
+    with pytest.raises(UntrustedError):
+        nodes.handle(nodes.ids[0], {**request, "roster.num-examples": numbers(*[1] * N)})
+    outcome: Any = nodes.step(nodes.deliver(batch))
+    with pytest.raises(UntrustedError):
+        nodes.handle(victim, {**outcome.fields[victim], "mean-examples": 1.0})
+    assert nodes.handle(victim, outcome.fields[victim])
+
+
+@pytest.mark.parametrize(
+    ("size", "entries"), [(100, 1.0), (1400, (1400 / 1020) ** 2), (9000, 2.25)]
+)
+def test_a_heavy_node_spends_more_of_its_account(size: int, entries: float) -> None:
+    """A sum costs the square of its weight, so a mean of made-up nodes gains nothing."""
+    nodes = federation(pinned=False, equal_weights=False, rule=Prices(noise=2.0))
+    victim = nodes.ids[12]
+    set_policy(nodes, victim, label_counts=lambda: np.array([size, 0, 0, 0]))
+    nodes.deliver(nodes.until(Stage.REGISTER))
+    assert 16 * joined(nodes, victim).account.spent == pytest.approx(entries)
 
 
 def numbers(*values: int) -> bytes:

@@ -24,7 +24,8 @@ from dubhe_flwr.he.secret_key import generate_secret_key
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
-from dubhe_flwr.protocol.wire.statements import key_statement, split
+from dubhe_flwr.protocol.wire.roster import split
+from dubhe_flwr.protocol.wire.statements import key_statement
 
 Nodes = Federation[CoordinatorState]
 
@@ -59,6 +60,7 @@ def test_an_agent_signs_for_each_recipient() -> None:
                 key,
             ),
             recipient=public_key_of(nodes, recipient),
+            mean_examples=None,
         )
         KEYS[nodes.ids.index(agent)].public_key().verify(signature[32:], statement)
 

@@ -28,7 +28,7 @@ def test_a_key_beyond_the_owners_limit_is_never_made(
     node_id, request = next_request(nodes, Stage.JOIN)
     reply = nodes.handle(node_id, {**request, "key-bits": key_bits})
     assert reply["status"] == 5
-    keygen: Any = {"public-keys": bytes(96), "stage": "keygen", "sequence": 50}
+    keygen: Any = {"roster.public-keys": bytes(96), "stage": "keygen", "sequence": 50}
     header = {name: request[name] for name in ("epoch", "version")}
     refuses(nodes, node_id, header | keygen, RefusedError, "did not join this epoch")
 
@@ -41,7 +41,7 @@ MEGABYTES = 2**20
     [
         (Stage.DETERMINE, "num-clients", b"\0"), (Stage.DETERMINE, "num-sums", b"\0"),
         (Stage.DETERMINE, "sums", b"\0"), (Stage.PARTICIPATE, "sums", b"\0"),
-        (Stage.KEYGEN, "public-keys", b"\0"), (Stage.JOIN, "rule-settings", " "),
+        (Stage.KEYGEN, "roster.public-keys", b"\0"), (Stage.JOIN, "rule-settings", " "),
     ],
 )  # fmt: skip
 def test_a_huge_message_is_refused_before_it_is_unpacked(

@@ -25,7 +25,7 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, StaleMessageError
 from dubhe_flwr.protocol import Batch, Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
-from dubhe_flwr.protocol.node.settle import most_entries
+from dubhe_flwr.protocol.node.settle import share_of_budget
 from dubhe_flwr.protocol.wire.terms import REGISTRATION
 from dubhe_flwr.rules import Frame, Own, Population, Prices, Settled, Slots
 
@@ -257,4 +257,4 @@ def entries(nodes: Nodes, node_id: int) -> float:
     if node_id not in nodes.memories:
         return 0.0
     place = joined(nodes, node_id)
-    return place.account.spent * (most_entries(place, len(nodes.ids)) or 0)
+    return place.account.spent / share_of_budget(place, 1.0, len(nodes.ids))

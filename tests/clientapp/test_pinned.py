@@ -34,4 +34,4 @@ def test_nodes_that_trust_each_other_train(api: Api) -> None:
         records = [one.content.get("dubhe", ()) for messages in seen for one in messages]
         signed.append({name for record in records for name in record if "signature" in name})
     assert selected[0] == selected[1]
-    assert signed == [{"signature", "signatures", "key.signature"}, set()]
+    assert signed == [{"signature", "signatures", "roster.signatures", "key.signature"}, set()]

@@ -3,14 +3,14 @@
 from dubhe_flwr.protocol import Batch, StageReport
 from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import KeygenRequest
+from dubhe_flwr.protocol.wire.messages import KeygenRequest, Roster
 
 HEADER = Envelope(bytes(16), "keygen", sequence=3)
 
 
 def test_a_batch_seals_each_request() -> None:
     """Header and body go to each node; nodes that share a body share its fields."""
-    shared, other = KeygenRequest(bytes(32)), KeygenRequest(bytes(64))
+    shared, other = KeygenRequest(Roster(bytes(32))), KeygenRequest(Roster(bytes(64)))
     batch = Batch(HEADER, {5: shared, 7: shared, 9: other, 8: shared})
     fields = batch.fields
     assert list(fields) == [5, 7, 9, 8]

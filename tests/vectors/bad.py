@@ -35,7 +35,13 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
         {"signature": b""}, {"num-examples": -1}, {"num-examples": 0}, {"rank": -1},
     ],
     "join reply of a node that stays out": [{"num-classes": 0}, {"num-classes": 4}],
-    "keygen request": [{"public-keys": bytes(95)}, {"signatures": bytes(95)}],
+    "keygen request": [
+        {"roster.public-keys": bytes(95)}, {"roster.signatures": bytes(95)},
+        {"roster.alias-digests": bytes(95)},
+    ],
+    "keygen request, weighted": [
+        {"roster.num-examples": [600, 1]}, {"roster.num-examples": [600, 1, 0]},
+    ],
     "keygen reply": [{"signatures": bytes(97)}],
     "register request": [
         {"key.agent-public-key": bytes(31)}, {"key.sealed-key": None}, {"key.label": 3},

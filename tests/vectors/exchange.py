@@ -51,7 +51,9 @@ def messages() -> Iterator[Case]:
         "committee.group-digest": bytes(32),
         "committee.sealed-key": bytes(80),
     }
-    appoint: dict[str, Any] = {"public-keys": bytes(range(128)), "members": [0, 1, 3]}
+    appoint: dict[str, Any] = {"roster.public-keys": bytes(range(128)), "members": [0, 1, 3]}
+    of_three: dict[str, Any] = {"roster.public-keys": bytes(range(96))}
+    told = {"roster.alias-digests": bytes(96), "roster.signatures": bytes(288)}
     opened: dict[str, Any] = {"exchange": 1, "covered": b"\xf0\x80", "total": bytes(96)}
     made = {"modulus": MODULUS, "sealed-keys": bytes(240)}
     requests: list[tuple[str, str, dict[str, Any]]] = [
@@ -59,10 +61,15 @@ def messages() -> Iterator[Case]:
         ("join", "", GROUPED),
         ("join", " of real nodes", MNIST),
         ("join", ", numbers in the clear", ANNOUNCED | {"vault": "plain"}),
-        ("keygen", "", {"public-keys": bytes(range(96))}),
-        ("keygen", ", signed", {"public-keys": bytes(range(96)), "signatures": bytes(288)}),
+        ("keygen", "", of_three),
+        ("keygen", ", signed", of_three | told),
+        ("keygen", ", weighted", of_three | {"roster.num-examples": [600, 1, 24]}),
         ("appoint", "", appoint),
-        ("appoint", ", signed", appoint | {"signatures": bytes(384)}),
+        (
+            "appoint",
+            ", signed",
+            appoint | {"roster.alias-digests": bytes(128), "roster.signatures": bytes(384)},
+        ),
         ("register", "", key),
         ("register", ", signed", key | {"key.signature": bytes(96)}),
         ("register", ", weighted", key | {"mean-examples": 612.5}),
@@ -185,13 +192,13 @@ def sealed_keys() -> Iterator[Case]:
 def signatures() -> Iterator[Case]:
     """From what is signed to the statement and the signature."""
     node, agent = ref.public_half(NODE), ref.public_half(AGENT)
-    for name, announced, epoch in (
-        ("tries", ANNOUNCED, EPOCH),
-        ("groups", GROUPED, EPOCH),
-        ("real nodes, three candidates", MNIST | paper([1, 4], "search"), OTHER_EPOCH),
+    for name, announced, epoch, alias, examples, mean in (
+        ("tries", ANNOUNCED, EPOCH, "1", 0, 0.0),
+        ("groups, weighted", GROUPED | {"weighted": True}, EPOCH, "1", 600, 612.5),
+        ("three candidates", MNIST | paper([1, 4], "search"), OTHER_EPOCH, "Grüße", 0, 0.0),
     ):
-        join = ref.join_statement(epoch, announced, node)
-        key = ref.key_statement(epoch, announced, agent, MODULUS, node)
+        join = ref.join_statement(epoch, announced, node, alias, examples)
+        key = ref.key_statement(epoch, announced, agent, MODULUS, node, mean)
         yield {
             "name": name,
             "epoch": epoch.hex(),
@@ -199,6 +206,9 @@ def signatures() -> Iterator[Case]:
             "parameters-digest": ref.parameters_digest(announced).hex(),
             "signing-key": SIGNER.hex(),
             "public-key": node.hex(),
+            "alias": alias,
+            "num-examples": examples,
+            "mean-examples": mean,
             "join-statement": join.hex(),
             "join-signature": ref.sign(SIGNER, join).hex(),
             "agent-public-key": agent.hex(),

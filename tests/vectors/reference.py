@@ -343,13 +343,28 @@ def parameters_digest(announced: Announced) -> bytes:
     return hashlib.sha256(prefixed(*parts)).digest()
 
 
-def join_statement(epoch: bytes, announced: Announced, public_key: bytes) -> bytes:
+def join_statement(
+    epoch: bytes, announced: Announced, public_key: bytes, alias: str, examples: int = 0
+) -> bytes:
     """Return what a node signs when it joins."""
-    return prefixed(b"join", TAG, epoch, parameters_digest(announced), public_key)
+    told = struct.pack(">q", examples)
+    return prefixed(
+        b"join", TAG, epoch, parameters_digest(announced), public_key, told, alias_digest(alias)
+    )
 
 
-def key_statement(
-    epoch: bytes, announced: Announced, agent: bytes, modulus: bytes, recipient: bytes
+def alias_digest(alias: str) -> bytes:
+    """Return what stands for an alias."""
+    return hashlib.sha256(alias.encode()).digest()
+
+
+def key_statement(  # noqa: PLR0917 - everything that is signed
+    epoch: bytes,
+    announced: Announced,
+    agent: bytes,
+    modulus: bytes,
+    recipient: bytes,
+    mean: float = 0.0,
 ) -> bytes:
     """Return what an agent signs for a recipient."""
     return prefixed(
@@ -361,6 +376,7 @@ def key_statement(
         hashlib.sha256(modulus).digest(),
         layout_digest(announced),
         recipient,
+        struct.pack(">d", mean),
     )
 
 

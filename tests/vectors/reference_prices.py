@@ -109,7 +109,11 @@ class Node:
 
     def is_spent(self, terms: Terms) -> bool:
         """Return whether its label counts may enter no further sum."""
-        return self.spent + 1 / terms.most_entries > 1 + 1e-9
+        return self.spent + self.cost(terms) > 1 + 1e-9
+
+    def cost(self, terms: Terms) -> float:
+        """Return which part of its account a sum takes."""
+        return max(1.0, self.weight) ** 2 / terms.most_entries
 
 
 # --- what a node tells ----------------------------------------------------------------------------
@@ -437,7 +441,7 @@ def nodes_of(announced: ref.Announced, label_counts: Sequence[Sequence[int]]) ->
     """Return the nodes before their first epoch."""
     mean, found = ref.mean_size(label_counts), []
     terms = Terms(announced, len(label_counts[0]), len(label_counts))
-    most = max(1.0, terms.sigma) if terms.sigma else 4.0
+    most = min(1.5, max(1.0, terms.sigma)) if terms.sigma else 4.0
     for counts in label_counts:
         weight = min(most, ref.weight(sum(counts), mean)) if announced["weighted"] else 1.0
         shares = ref.fixed_point(counts)
@@ -466,7 +470,7 @@ def epoch(
         for node, rng in zip(nodes, draws, strict=True):
             is_spent = node.is_spent(terms)
             told.append(numbers(state, node, rng, is_spent=is_spent))
-            node.spent += 1 / terms.most_entries
+            node.spent += node.cost(terms)
         told += noise_of_members(terms, seed, sequence, state.num_sums)
         return [sum(column) for column in zip(*told, strict=True)]
 

@@ -98,7 +98,7 @@ def _keygen() -> Iterator[Case]:
     others = [ref.public_half(bytes([number]) * 32) for number in range(1, 21)]
 
     def keygen(name: str, keys: Sequence[bytes]) -> Case:
-        return refuses(f"a key {name}", joined(), "keygen", {"public-keys": b"".join(keys)})
+        return refuses(f"a key {name}", joined(), "keygen", {"roster.public-keys": b"".join(keys)})
 
     yield keygen("for others only", others[:3])
     yield keygen("for nobody", [])
@@ -106,18 +106,20 @@ def _keygen() -> Iterator[Case]:
     yield keygen("for the agent twice", [own, own, *others[:2]])
     yield keygen("for fewer than a cohort", [own, others[0]])
     yield keygen("for more than there may be", [own, *others])
-    two = {"public-keys": b"".join([own, *others[:1]])}
+    two = {"roster.public-keys": b"".join([own, *others[:1]])}
     yield refuses("a key for two in the clear", joined(CLEAR), "keygen", two)
 
-    asked = {"public-keys": b"".join([own, *others[:2]])}
+    asked = {"roster.public-keys": b"".join([own, *others[:2]])}
     yield session("a second key", joined(), ask("keygen", asked), refused(ask("keygen", asked, 4)))
     recipients = [own, others[0]]
     pair = ANNOUNCED | {"min-cohort": 2}
 
-    def statement(key: bytes, epoch: bytes = EPOCH, announced: Any = pair) -> bytes:
-        return ref.join_statement(epoch, announced, key)
+    def statement(
+        key: bytes, epoch: bytes = EPOCH, announced: Any = pair, alias: str = "2", number: int = 0
+    ) -> bytes:
+        return ref.join_statement(epoch, announced, key, alias, number)
 
-    mine = ref.sign(SIGNER, statement(own))
+    mine = ref.sign(SIGNER, statement(own, alias="1"))
     good = ref.sign(OTHER_SIGNER, statement(others[0]))
     of_another_epoch = statement(others[0], OTHER_EPOCH)
     of_other_terms = statement(others[0], announced=ANNOUNCED)
@@ -133,10 +135,21 @@ def _keygen() -> Iterator[Case]:
         ("signed for another key", [mine, ref.sign(OTHER_SIGNER, statement(others[1]))]),
         ("signed in another epoch", [mine, ref.sign(OTHER_SIGNER, of_another_epoch)]),
         ("signed under other parameters", [mine, ref.sign(OTHER_SIGNER, of_other_terms)]),
+        (
+            "signed under another alias",
+            [mine, ref.sign(OTHER_SIGNER, statement(others[0], alias="3"))],
+        ),
+        (
+            "signed with another number",
+            [mine, ref.sign(OTHER_SIGNER, statement(others[0], number=9))],
+        ),
     ):
-        values: dict[str, Any] = {"public-keys": b"".join(recipients)}
+        values: dict[str, Any] = {
+            "roster.public-keys": b"".join(recipients),
+            "roster.alias-digests": ref.alias_digest("1") + ref.alias_digest("2"),
+        }
         if signatures is not None:
-            values["signatures"] = b"".join(signatures)
+            values["roster.signatures"] = b"".join(signatures)
         name = f"recipients {name}"  # noqa: PLW2901
         yield refuses(name, joined(pair), "keygen", values, UNTRUSTED, owner=PINNED)
 
@@ -189,6 +202,7 @@ def _register() -> Iterator[Case]:
         ("signed for another node", delivered(signer=SIGNER, signed={"recipient": bytes(32)})),
         ("signed for another agent", delivered(signer=SIGNER, signed={"agent": bytes(32)})),
         ("signed for another key", delivered(signer=SIGNER, signed={"modulus": OTHER_MODULUS})),
+        ("signed for another mean", delivered(signer=SIGNER, signed={"mean": 2.0})),
     ):
         yield refuses(f"a key {name}", joined(), "register", values, UNTRUSTED, owner=PINNED)
 

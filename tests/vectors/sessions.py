@@ -140,15 +140,19 @@ def _keys() -> Iterator[Case]:
         ("although a public key cannot be used", [others[0], bytes(32), own]),
     ):
         sizes = {"modulus": 64, "sealed-keys": 80 * len(keys)}
-        asked = ask("keygen", {"public-keys": b"".join(keys)}, sizes=sizes)
+        asked = ask("keygen", {"roster.public-keys": b"".join(keys)}, sizes=sizes)
         yield session(f"an agent makes the key {name}", joined(), asked)
     signers = [SIGNER, OTHER_SIGNER, STRANGER]
     keys = [own, *others[:2]]
     signed = [
-        ref.sign(signer, ref.join_statement(bytes(range(16)), ANNOUNCED, key))
-        for signer, key in zip(signers, keys, strict=True)
+        ref.sign(signer, ref.join_statement(bytes(range(16)), ANNOUNCED, key, alias))
+        for signer, key, alias in zip(signers, keys, "123", strict=True)
     ]
-    asked = {"public-keys": b"".join(keys), "signatures": b"".join(signed)}
+    asked = {
+        "roster.public-keys": b"".join(keys),
+        "roster.alias-digests": b"".join(map(ref.alias_digest, "123")),
+        "roster.signatures": b"".join(signed),
+    }
     sizes = {"modulus": 64, "sealed-keys": 240, "signatures": 288}
     trusted = [*TRUSTED, signed[2][:32].hex()]
     yield session(

@@ -40,6 +40,7 @@ from dubhe_flwr.protocol.wire.envelope import (
     reply_reader,
 )
 from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, JoinRequest, OpenRequest
+from dubhe_flwr.protocol.wire.roster import alias_digest
 from dubhe_flwr.protocol.wire.statements import join_statement, key_statement, parameters_digest
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 from dubhe_flwr.rules import Paper
@@ -234,8 +235,10 @@ def test_statements_and_signatures(case: Case) -> None:
     recipient = bytes.fromhex(case["public-key"])
     public_key = PublicKey.from_bytes(bytes.fromhex(case["modulus"]), 512)
     agent = bytes.fromhex(case["agent-public-key"])
-    join = join_statement(epoch, told, recipient)
-    key = key_statement(epoch, told, layout_of(case), agent, public_key, recipient)
+    join = join_statement(epoch, told, recipient, case["num-examples"], alias_digest(case["alias"]))
+    key = key_statement(
+        epoch, told, layout_of(case), agent, public_key, recipient, case["mean-examples"]
+    )
     for name, statement in (("join", join), ("key", key)):
         assert statement.hex() == case[f"{name}-statement"]
         assert keys.sign(statement).hex() == case[f"{name}-signature"]

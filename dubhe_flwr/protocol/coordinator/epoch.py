@@ -76,7 +76,7 @@ class Epoch:
         """Bound on what the noisy sums reveal about one client; None if sums are exact."""
         volunteers = self.announced.num_volunteers(self.num_registered)
         num_sums = self.last_sum.exchange + 1
-        return self.terms.rule.privacy(self.invitation.num_classes, volunteers, num_sums)
+        return self.terms.rule.privacy(self.terms.frame, volunteers, num_sums)
 
     @property
     def sums_per_agent(self) -> int:

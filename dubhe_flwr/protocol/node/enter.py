@@ -14,8 +14,7 @@ from dubhe_flwr.protocol.node.memory import (
     Registration,
 )
 from dubhe_flwr.protocol.node.policy import NodePolicy, read_label_counts
-from dubhe_flwr.protocol.node.settle import most_entries, own_of
-from dubhe_flwr.protocol.rules.rule import Population
+from dubhe_flwr.protocol.node.settle import own_of, population_of, share_of_budget
 from dubhe_flwr.protocol.vaults import Label, Seat
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import (
@@ -27,8 +26,9 @@ from dubhe_flwr.protocol.wire.messages import (
     RegisterReply,
     RegisterRequest,
 )
+from dubhe_flwr.protocol.wire.roster import LARGEST_WEIGHT, alias_digest
 from dubhe_flwr.protocol.wire.statements import join_statement
-from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, LARGEST_WEIGHT, REGISTRATION
+from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
 
 
 def join(
@@ -43,12 +43,15 @@ def join(
     status, counts = (found, None) if isinstance(found, JoinStatus) else (JoinStatus.JOINS, found)
     delivery_key = RecipientKey.generate()
     public_key = delivery_key.public_bytes
+    examples = sum(counts) if request.weighted and counts is not None else None
     signature = None
     if policy.pinned is not None:
-        signature = policy.pinned.sign(join_statement(header.epoch, request, public_key))
+        statement = join_statement(
+            header.epoch, request, public_key, examples, alias_digest(policy.alias)
+        )
+        signature = policy.pinned.sign(statement)
     num_classes = None if counts is None else len(counts)
     rank = None if policy.pinned is None else policy.pinned.rank
-    examples = sum(counts) if request.weighted and counts is not None else None
     told = counts if request.in_the_clear and policy.willing is None else None
     reply = JoinReply(
         int(status), policy.alias, num_classes, public_key, examples, signature, told, rank
@@ -94,13 +97,7 @@ def register(
     )
     weight = _weight(joined, request.mean_examples)
     registered = Registration(keys, weight, num_joined=request.num_joined)
-    population = Population(
-        terms.frame,
-        request.num_joined,
-        announced.num_participants,
-        announced.num_volunteers(request.num_joined),
-        terms.vault.num_members,
-    )
+    population = population_of(joined, request.num_joined, request.num_joined)
     own = own_of(policy, joined, registered, request.num_joined, exchange=0)
     hide = partial(terms.vault.hide, keys)
     reply = RegisterReply(
@@ -109,7 +106,7 @@ def register(
         if announced.has_agent
         else None,
     )
-    account = joined.account.entered(most_entries(joined, request.num_joined))
+    account = joined.account.entered(share_of_budget(joined, weight, request.num_joined))
     keep(replace(joined, registered=registered, account=account))
     return reply
 

@@ -7,8 +7,7 @@ from dubhe_flwr.protocol.node.enter import seat_of
 from dubhe_flwr.protocol.node.guards import registration_of
 from dubhe_flwr.protocol.node.memory import Keep, Membership
 from dubhe_flwr.protocol.node.policy import NodePolicy
-from dubhe_flwr.protocol.node.settle import simulated_noise
-from dubhe_flwr.protocol.rules.rule import Population
+from dubhe_flwr.protocol.node.settle import planned_population, population_of, simulated_noise
 from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.vaults.committee import Committee, Member
 from dubhe_flwr.protocol.vaults.vault import Numbers
@@ -46,13 +45,9 @@ def _noise(
 ) -> Numbers | None:
     """Return the noise that the member adds to a sum."""
     announced, vault = joined.announced, _vault(joined)
-    population = Population(
-        joined.terms.frame,
-        sum(byte.bit_count() for byte in request.covered),
-        announced.num_participants,
-        announced.num_volunteers(member.num_registered),
-        vault.num_members,
-    )
+    number = sum(byte.bit_count() for byte in request.covered)
+    population = population_of(joined, number, member.num_registered)
+    population = planned_population(joined, member.num_joined, population, request.exchange)
     deviations = joined.terms.rule.deviations(population, request.exchange)
     if deviations is None:
         return None

@@ -71,16 +71,13 @@ class Account(Hidden):
         spent = self.spent if label_counts == self.label_counts else 0.0
         return Account(rule, label_counts, spent, left)
 
-    def entered(self, most: int | None) -> "Account":
-        """Return the account after the label counts have entered another sum.
+    def entered(self, share: float) -> "Account":
+        """Return the account after the label counts have entered a sum that costs this share."""
+        return replace(self, spent=self.spent + share)
 
-        A sum costs a share of its own limit: the less noise it has, the lower is the limit.
-        """
-        return self if most is None else replace(self, spent=self.spent + 1.0 / most)
-
-    def is_spent(self, most: int | None) -> bool:
-        """Return whether the label counts may enter no further sum."""
-        return most is not None and self.spent + 1.0 / most > 1.0 + _ROUNDING
+    def is_spent(self, share: float) -> bool:
+        """Return whether the label counts may enter no further sum that costs this share."""
+        return share > 0.0 and self.spent + share > 1.0 + _ROUNDING
 
 
 @dataclass(frozen=True, slots=True, repr=False)

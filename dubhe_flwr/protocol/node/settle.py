@@ -13,7 +13,7 @@ from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import INVALID_SUM, read_before, reading_of, registration_of
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
-from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
+from dubhe_flwr.protocol.rules.rule import Own, Population, Rule, Settled, Unsettled
 from dubhe_flwr.protocol.vaults import Label, Vault
 from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
@@ -29,8 +29,8 @@ def settle(
     if isinstance(outcome, Settled):
         return SettleReply(finding=outcome.finding)
     registered = registration_of(joined)
-    most = most_entries(joined, reading_of(registered).num_registered)
-    keep(replace(joined, account=joined.account.entered(most)))
+    share = share_of_budget(joined, registered.weight, reading_of(registered).num_registered)
+    keep(replace(joined, account=joined.account.entered(share)))
     label = Label(SETTLEMENT, request.exchange + 1)
     return SettleReply(joined.terms.vault.hide(registered.keys, label, outcome.contribution))
 
@@ -48,14 +48,21 @@ def own_of(
         rng = generator(seed, "rounding", policy.alias, joined.sequence, exchange)
     else:
         rng = np.random.default_rng(secrets.randbits(128))
-    is_spent = joined.account.is_spent(most_entries(joined, num_clients))
+    is_spent = joined.account.is_spent(share_of_budget(joined, registered.weight, num_clients))
     return Own(joined.counts, registered.weight, rng, joined.account.left if is_spent else None)
 
 
-def most_entries(joined: Membership, num_clients: int) -> int | None:
-    """Return how many sums over some clients the label counts of the node may enter."""
-    volunteers = joined.announced.num_volunteers(num_clients)
-    return joined.terms.rule.most_entries(volunteers)
+def share_of_budget(joined: Membership, weight: float, num_clients: int) -> float:
+    """Return which share of the node's account a sum over some clients costs.
+
+    The less noise a sum has, the fewer sums the label counts may enter. A node with weight w above
+    1 counts as w^2 entries, so what its account bounds does not depend on its weight.
+    """
+    volunteers, rule = joined.announced.num_volunteers(num_clients), joined.terms.rule
+    most = rule.most_entries(volunteers)
+    if most is None:
+        return 0.0
+    return max(1.0, min(weight, rule.heaviest(volunteers))) ** 2 / most
 
 
 def read_sum(
@@ -111,16 +118,12 @@ def _outcome(
         return Settled(min(1.0, num_volunteers / num_registered))
     label = Label(SETTLEMENT if request.exchange else REGISTRATION, request.exchange)
     vault = terms.vault
-    population = Population(
-        terms.frame,
-        request.num_clients,
-        announced.num_participants,
-        num_volunteers,
-        vault.num_members,
-    )
+    population = population_of(joined, request.num_clients, num_registered)
+    planned = planned_population(joined, registered.num_joined, population, request.exchange)
+    population = replace(population, excess=_excess(terms.rule, planned, population))
     sums = decrypted_sum(vault, registered.keys, label, request.sums, request.num_clients).copy()
     if announced.in_the_clear:
-        sums += noise_of_members(joined, population, request.exchange)
+        sums += noise_of_members(joined, planned, request.exchange)
     outcome = terms.rule.settle(
         own_of(policy, joined, registered, num_registered, request.exchange + 1),
         population,
@@ -132,6 +135,37 @@ def _outcome(
         raise RefusedError(INVALID_SUM)
     is_last = request.exchange + 1 >= num_sums
     return Settled(outcome.probability) if is_last and isinstance(outcome, Unsettled) else outcome
+
+
+def population_of(joined: Membership, num_clients: int, num_registered: int) -> Population:
+    """Return what the node knows about a sum over some clients of an epoch."""
+    announced, terms = joined.announced, joined.terms
+    return Population(
+        terms.frame,
+        num_clients,
+        announced.num_participants,
+        announced.num_volunteers(num_registered),
+        terms.vault.num_members,
+    )
+
+
+def planned_population(
+    joined: Membership, num_joined: int, population: Population, exchange: int
+) -> Population:
+    """Return the population that fixes the noise of a sum.
+
+    A registration is charged before anyone knows how many nodes the sum covers. So its noise is
+    the noise of a sum over all nodes that joined, also if it covers only half of them.
+    """
+    return population if exchange else population_of(joined, num_joined, num_joined)
+
+
+def _excess(rule: Rule, planned: Population, population: Population) -> float:
+    """Return the variance of planned noise, relative to the noise for a sum's own clients."""
+    added, expected = rule.deviations(planned, 0), rule.deviations(population, 0)
+    if added is None or expected is None:
+        return 1.0
+    return float((added[0] / expected[0]) ** 2)
 
 
 def noise_of_members(joined: Membership, population: Population, exchange: int) -> Any:

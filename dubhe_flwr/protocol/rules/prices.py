@@ -8,7 +8,7 @@ all fit the same class prices to the same noisy sums. This module fits prices in
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil
+from math import ceil, inf
 from numbers import Real
 from typing import ClassVar, Final, Literal
 
@@ -40,6 +40,7 @@ from dubhe_flwr.protocol.rules.rule import (
 )
 
 _MOST_EXCHANGES: Final = 8
+_HEAVIEST: Final = 1.5
 
 _LEAST_NOISE: Final = 0.5
 """With less noise, label counts could not enter a single sum."""
@@ -150,12 +151,20 @@ class Prices(Rule):
         sigma = self._sigma(num_volunteers)
         return int(4.0 * sigma**2) if sigma and not self._drowns(num_volunteers) else None
 
-    def privacy(self, num_classes: int, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
+    def heaviest(self, num_volunteers: int) -> float:
+        """Return sigma, 1.5 at most: heavier nodes would spend their accounts in a few epochs."""
+        if self.noise == 0.0:
+            return inf
+        return min(_HEAVIEST, max(1.0, self._sigma(num_volunteers)))
+
+    def privacy(self, frame: Frame, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
         """Return epsilon for the epoch and the budget; None without noise, or without prices."""
-        most = self.most_entries(num_volunteers)
+        most, sigma = self.most_entries(num_volunteers), self._sigma(num_volunteers)
         if most is None:
             return None
-        return PrivacyBound.of(num_sums, most, num_classes, self._sigma(num_volunteers))
+        heaviest = min(frame.largest_weight, self.heaviest(num_volunteers))
+        num_slots = self.settlement_slots(frame).number
+        return PrivacyBound.of(num_sums, most, num_slots, sigma, heaviest)
 
     def _sigma(self, num_volunteers: int) -> float:
         return noise_scale(num_volunteers) if self.noise is None else self.noise
@@ -238,11 +247,9 @@ class Prices(Rule):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the node's ``w p``, shape (1, C), and its weight, shape (1,).
 
-        The weight is capped at sigma, which noise can hide.
+        The weight is capped at `heaviest`.
         """
-        weight = own.weight
-        if self.noise != 0.0:
-            weight = min(weight, max(1.0, self._sigma(population.num_volunteers)))
+        weight = min(own.weight, self.heaviest(population.num_volunteers))
         return weight * own.distribution[None] / FIXED_POINT_SCALE, np.array([weight])
 
     def describe(self, finding: Sequence[float] = ()) -> str:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from math import inf
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import numpy as np
@@ -89,6 +90,9 @@ class Population:
     num_members : int (default: 0)
         Members of the committee, each of which adds the rule's noise in full. Without a committee,
         each node adds a share of it.
+    excess : float (default: 1)
+        Variance of the noise in the sum, relative to the rule's noise for `num_clients`. A sum of
+        registrations has the noise for all nodes that joined, although some may be missing in it.
     """
 
     frame: Frame
@@ -96,6 +100,7 @@ class Population:
     num_participants: int
     num_volunteers: int
     num_members: int = 0
+    excess: float = 1.0
 
     @property
     def noise_share(self) -> float:
@@ -105,7 +110,7 @@ class Population:
     @property
     def noise_in_sum(self) -> float:
         """Variance of the noise in a sum over all nodes, as a multiple of the rule's own."""
-        return float(self.num_members) or 2.0
+        return self.excess * (float(self.num_members) or 2.0)
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # the probability depends on the labels
@@ -269,9 +274,18 @@ class Rule(ABC):
         del num_volunteers
         return None
 
-    def privacy(self, num_classes: int, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
+    def heaviest(self, num_volunteers: int) -> float:
+        """Return the largest weight with which a node's labels enter a sum.
+
+        A node with weight w above 1 counts w^2 entries for a sum, since its labels would need w
+        times the noise to be hidden as well.
+        """
+        del num_volunteers
+        return inf
+
+    def privacy(self, frame: Frame, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
         """Return the privacy bound after `num_sums` sums of an epoch; None if sums are exact."""
-        del num_classes, num_volunteers, num_sums
+        del frame, num_volunteers, num_sums
         return None
 
     def announced(self) -> dict[str, Any]:

@@ -58,12 +58,12 @@ from dubhe_flwr.protocol.wire.messages import (
     RegisterRequest,
 )
 from dubhe_flwr.protocol.wire.messages import Committee as Appointed
+from dubhe_flwr.protocol.wire.roster import split
 from dubhe_flwr.protocol.wire.statements import (
     appointment_statement,
     check_roster,
     parameters_digest,
     release_statement,
-    split,
 )
 
 CANDIDATES: Final = 2 * COMMITTEE
@@ -80,7 +80,7 @@ class Member(Hidden):
     """The state of a committee member in an epoch."""
 
     place: int  # position among the members, from 0
-    roster: bytes  # digest of the keys of all nodes that joined
+    roster: bytes  # its digest
     pad_keys: bytes  # one for each node that joined, concatenated
     noise_key: bytes
     covered: bytes = b""  # a bit for each node that joined, set if it is in the last opened sum
@@ -139,7 +139,7 @@ class Committee(Vault):
         The server may ask twice, if the first reply was lost.
         """
         announced, own = self.announced, seat.delivery_key
-        keys = list(split(request.public_keys, PUBLIC_KEY_BYTES))
+        keys = request.roster.keys
         least = max(announced.min_cohort, COMMITTEE)
         if len(set(keys)) < len(keys) or not least <= len(keys) <= announced.max_clients:
             raise RefusedError("The nodes' keys are not distinct, too few or too many.")
@@ -150,12 +150,11 @@ class Committee(Vault):
         member_keys = [keys[place] for place in places]
         if own.public_bytes not in member_keys:
             raise RefusedError("This node is not a member of this committee.")
+        self.check_numbers(request.roster)
         if seat.pinned is not None:
-            signers = check_roster(
-                seat.pinned, seat.epoch, announced, request.public_keys, request.signatures or b""
-            )
+            signers = check_roster(seat.pinned, seat.epoch, announced, request.roster)
             _check_ranks(seat.pinned, [signers[place] for place in places])
-        roster, place = _digest(request.public_keys), member_keys.index(own.public_bytes)
+        roster, place = request.roster.digest, member_keys.index(own.public_bytes)
         if before is not None and (
             before.opened or (before.roster, before.place) != (roster, place)
         ):
@@ -173,7 +172,14 @@ class Committee(Vault):
             joined = b"".join(member_keys)
             signature = seat.pinned.sign(
                 appointment_statement(
-                    seat.epoch, announced, roster, len(keys), joined, place, digest
+                    seat.epoch,
+                    announced,
+                    roster,
+                    len(keys),
+                    joined,
+                    place,
+                    digest,
+                    request.roster.mean_examples,
                 )
             )
         return AppointReply(digest, sealed, signature), member
@@ -272,7 +278,8 @@ class Committee(Vault):
     def accept(self, seat: Seat, request: RegisterRequest, before: bytes | None) -> bytes:
         """Open the group key, and agree on pads with the members.
 
-        With pinned keys, check that each member has signed who joined and who opens sums.
+        With pinned keys, check that each member has signed who joined, how many samples they have
+        on average, and who opens sums.
         """
         appointed = request.committee
         if appointed is None or request.key is not None:
@@ -281,7 +288,7 @@ class Committee(Vault):
             raise RefusedError("This node has already registered in this epoch.")
         signers = _NO_SIGNERS
         if seat.pinned is not None:
-            signers = self._signers(seat, seat.pinned, appointed, request.num_joined)
+            signers = self._signers(seat, seat.pinned, appointed, request)
         own, scope = seat.delivery_key, self._scope(seat.epoch, appointed.roster)
         member_keys = list(split(appointed.member_keys, PUBLIC_KEY_BYTES))
         if len(set(member_keys)) < COMMITTEE:
@@ -336,7 +343,7 @@ class Committee(Vault):
         return self.fields[label.field].check_sum(sums, num_clients)
 
     def _signers(
-        self, seat: Seat, pinned: PinnedKeys, appointed: Appointed, num_joined: int
+        self, seat: Seat, pinned: PinnedKeys, appointed: Appointed, request: RegisterRequest
     ) -> bytes:
         """Return the members' public signing keys, once all signatures are checked."""
         signatures = list(split(appointed.signatures or b"", SIGNATURE_BYTES))
@@ -348,10 +355,11 @@ class Committee(Vault):
                 seat.epoch,
                 self.announced,
                 appointed.roster,
-                num_joined,
+                request.num_joined,
                 appointed.member_keys,
                 place,
                 b"" if place else appointed.group_digest,
+                request.mean_examples,
             )
             try:
                 signers.append(pinned.trusted.signer(statement, signature))

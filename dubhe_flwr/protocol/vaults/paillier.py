@@ -19,14 +19,13 @@ from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol.vaults.vault import Adder, Label, Numbers, Seat, Vault
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
-    PUBLIC_KEY_BYTES,
     DeliveredKey,
     JoinRequest,
     KeygenReply,
     KeygenRequest,
     RegisterRequest,
 )
-from dubhe_flwr.protocol.wire.statements import check_roster, key_statement, split
+from dubhe_flwr.protocol.wire.statements import check_roster, key_statement
 
 _MAX_CIPHERTEXTS: Final = 256
 
@@ -47,26 +46,22 @@ class Paillier(Vault):
     def make_key(self, seat: Seat, request: KeygenRequest) -> KeygenReply:
         """Make a new key pair and seal its secret half to each node, including this one."""
         announced, own = self.announced, seat.delivery_key.public_bytes
-        recipients = list(split(request.public_keys, PUBLIC_KEY_BYTES))
+        roster = request.roster
+        recipients, mean_examples = roster.keys, roster.mean_examples
         if own not in recipients or len(set(recipients)) < len(recipients):
             raise RefusedError("The recipients are not distinct, or lack the agent itself.")
         if not announced.min_cohort <= len(recipients) <= announced.max_clients:
             raise RefusedError(f"{len(recipients)} recipients are too few or too many.")
+        self.check_numbers(roster)
         if seat.pinned is not None:
-            check_roster(
-                seat.pinned,
-                seat.epoch,
-                announced,
-                request.public_keys,
-                request.signatures or b"",
-            )
+            check_roster(seat.pinned, seat.epoch, announced, roster)
         secret_key = generate_secret_key(announced.key_bits)
         public_key, context = secret_key.public_key, self.sealing_context(seat.epoch, own)
         sealed = b"".join(_seal_or_fill(secret_key, each, context) for each in recipients)
         signatures = None
         if seat.pinned is not None:
             signatures = b"".join(
-                seat.pinned.sign(self._statement(seat, own, public_key, each))
+                seat.pinned.sign(self._statement(seat, own, public_key, each, mean_examples))
                 for each in recipients
             )
         return KeygenReply(public_key.to_bytes(), sealed, signatures)
@@ -85,7 +80,7 @@ class Paillier(Vault):
         agent = delivered.agent_public_key
         if seat.pinned is not None:
             own = seat.delivery_key.public_bytes
-            statement = self._statement(seat, agent, public_key, own)
+            statement = self._statement(seat, agent, public_key, own, request.mean_examples)
             _check_signed(seat.pinned, delivered, statement)
         context = self.sealing_context(seat.epoch, agent)
         opened = open_sealed(delivered.sealed_key, seat.delivery_key, context, public_key)
@@ -117,9 +112,16 @@ class Paillier(Vault):
         return SealingContext(PROTOCOL_TAG, epoch, agent, self.layout.digest())
 
     def _statement(
-        self, seat: Seat, agent: bytes, public_key: PublicKey, recipient: bytes
+        self,
+        seat: Seat,
+        agent: bytes,
+        public_key: PublicKey,
+        recipient: bytes,
+        mean_examples: float | None,
     ) -> bytes:
-        return key_statement(seat.epoch, self.announced, self.layout, agent, public_key, recipient)
+        return key_statement(
+            seat.epoch, self.announced, self.layout, agent, public_key, recipient, mean_examples
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from dubhe_flwr.protocol.wire.messages import (
     KeygenReply,
     KeygenRequest,
     RegisterRequest,
+    Roster,
 )
 
 Numbers = NDArray[np.int64]
@@ -91,6 +92,14 @@ class Vault(ABC):
                     f"The sums of field {name!r} have more than {MAX_SLOT_BITS} bits; lower its "
                     "largest value or max_clients."
                 )
+
+    def check_numbers(self, roster: Roster) -> None:
+        """Refuse a roster without numbers of samples in a weighted epoch, or with them in others.
+
+        Raises `RefusedError`.
+        """
+        if (roster.num_examples is not None) != self.announced.weighted:
+            raise RefusedError("Numbers of samples belong to weighted epochs only.")
 
     def make_key(self, seat: Seat, request: KeygenRequest) -> KeygenReply:
         """Make the epoch's key, at its agent."""

@@ -13,14 +13,21 @@ from dubhe_flwr.core.distribution import MAX_SAMPLES
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
 from dubhe_flwr.protocol.wire.announced import JoinRequest, JoinStatus, sums_per_agent
 from dubhe_flwr.protocol.wire.codec import Message, require
+from dubhe_flwr.protocol.wire.roster import PUBLIC_KEY_BYTES, Roster, require_signatures
 
-__all__ = ["JoinRequest", "JoinStatus", "Message", "sums_per_agent"]  # re-exported
+__all__ = [  # re-exported
+    "PUBLIC_KEY_BYTES",
+    "JoinRequest",
+    "JoinStatus",
+    "Message",
+    "Roster",
+    "sums_per_agent",
+]
 
 MAX_DRAWS: Final = 2**20
 """Most draws in a message, which bounds the memory used before a node checks its budget."""
 DAY_IS_SPENT: Final = "max_epochs_per_day or max_draws_per_day of this node's owner is reached."
 """The only refusal that the server recognises: the node does not refuse the epoch itself."""
-PUBLIC_KEY_BYTES: Final = 32
 COMMITTEE: Final = 3
 """Number of members of a committee."""
 _DIGEST_BYTES: Final = 32
@@ -46,11 +53,6 @@ class Stage(StrEnum):
 def _require_signature(signature: bytes | None) -> None:
     fits = signature is None or len(signature) == SIGNATURE_BYTES
     require(fits, f"A signature has {SIGNATURE_BYTES} bytes.")
-
-
-def _require_signatures(signatures: bytes | None) -> None:
-    fits = len(signatures or b"") % SIGNATURE_BYTES == 0
-    require(fits, f"Signatures have {SIGNATURE_BYTES} bytes each.")
 
 
 def _require_alias(alias: str) -> None:
@@ -87,7 +89,7 @@ class JoinReply(Message):
     num_classes: int | None  # ``C``, the length of its label counts; None if it does not join
     public_key: bytes  # for sealed delivery
     num_examples: int | None = None  # its number of samples, if nodes are weighted
-    signature: bytes | None = None  # of the key, by a node with pinned keys
+    signature: bytes | None = None  # of key and number, by a node with pinned keys
     label_counts: tuple[int, ...] | None = None  # of a simulated node, if nothing is encrypted
     rank: int | None = None  # position of its own key among its trusted keys, if it has one
 
@@ -109,17 +111,9 @@ class JoinReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class KeygenRequest(Message):
-    """Asks the agent for a new key pair, its secret half sealed to each of the public keys.
+    """Asks the agent for a new key pair, its secret half sealed to each node of the roster."""
 
-    The signatures are the ones from the nodes' replies to join, in the order of their keys.
-    """
-
-    public_keys: bytes
-    signatures: bytes | None = None
-
-    def __post_init__(self) -> None:
-        require(len(self.public_keys) % PUBLIC_KEY_BYTES == 0, "Public keys have 32 bytes each.")
-        _require_signatures(self.signatures)
+    roster: Roster
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +128,7 @@ class KeygenReply(Message):
     signatures: bytes | None = None
 
     def __post_init__(self) -> None:
-        _require_signatures(self.signatures)
+        require_signatures(self.signatures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,25 +150,18 @@ class DeliveredKey:
 
 @dataclass(frozen=True, slots=True)
 class AppointRequest(Message):
-    """Asks a node to be a member of the committee, and shows it who joined.
+    """Asks a node to be a member of the committee, and shows it who joined."""
 
-    The signatures are the ones from the nodes' replies to join, in the order of their keys.
-    """
-
-    public_keys: bytes
+    roster: Roster
     members: tuple[int, ...]  # positions of the members' keys
-    signatures: bytes | None = None
-
-    def __post_init__(self) -> None:
-        require(len(self.public_keys) % PUBLIC_KEY_BYTES == 0, "Public keys have 32 bytes each.")
-        _require_signatures(self.signatures)
 
 
 @dataclass(frozen=True, slots=True)
 class AppointReply(Message):
     """A member's consent; the first member also sends the group key, sealed to each node.
 
-    A member with pinned keys signs the roster, the committee and the digest of the group key.
+    A member with pinned keys signs the roster, the mean number of samples, the committee and the
+    digest of the group key.
     """
 
     group_digest: bytes  # empty except from the first member
@@ -191,7 +178,7 @@ class Committee:
     """Tells a node who opens the sums of its epoch, with the group key sealed for it."""
 
     member_keys: bytes  # public halves of the members' keys for delivery
-    roster: bytes  # digest of the keys of all nodes that joined
+    roster: bytes  # digest of the roster
     group_digest: bytes
     sealed_key: bytes
     signatures: bytes | None = None  # the members', in their order
@@ -201,14 +188,15 @@ class Committee:
         require(fits, "A committee has three members.")
         digests = {len(self.roster), len(self.group_digest)}
         require(digests == {_DIGEST_BYTES}, "A digest has 32 bytes.")
-        _require_signatures(self.signatures)
+        require_signatures(self.signatures)
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterRequest(Message):
     """Asks a node to register: under a key, for a committee, or in the clear.
 
-    If nodes are weighted, it carries the mean number of samples of the nodes that joined.
+    If nodes are weighted, it carries the mean number of samples of the nodes that joined, which
+    the committee or agent has signed.
     """
 
     num_joined: int

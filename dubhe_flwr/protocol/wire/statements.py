@@ -7,7 +7,6 @@ signatures.
 
 import hashlib
 import struct
-from collections.abc import Iterator
 from functools import lru_cache
 
 from dubhe_flwr.errors import UntrustedError
@@ -17,7 +16,8 @@ from dubhe_flwr.he.sealing import prefixed
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
-from dubhe_flwr.protocol.wire.messages import PUBLIC_KEY_BYTES, JoinRequest
+from dubhe_flwr.protocol.wire.messages import JoinRequest, Roster
+from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, split
 
 
 @lru_cache(maxsize=16)
@@ -39,9 +39,23 @@ def parameters_digest(announced: JoinRequest) -> bytes:
     return hashlib.sha256(prefixed(*parts)).digest()
 
 
-def join_statement(epoch: bytes, announced: JoinRequest, public_key: bytes) -> bytes:
-    """Return what a node signs when it joins: that this delivery key is its own."""
-    return prefixed(b"join", PROTOCOL_TAG.encode(), epoch, parameters_digest(announced), public_key)
+def join_statement(
+    epoch: bytes,
+    announced: JoinRequest,
+    public_key: bytes,
+    num_examples: int | None,
+    alias_digest: bytes,
+) -> bytes:
+    """Return what a node signs when it joins: its delivery key, number of samples and alias."""
+    return prefixed(
+        b"join",
+        PROTOCOL_TAG.encode(),
+        epoch,
+        parameters_digest(announced),
+        public_key,
+        struct.pack(">q", num_examples or 0),
+        alias_digest,
+    )
 
 
 def key_statement(  # noqa: PLR0917 - everything that the statement binds
@@ -51,6 +65,7 @@ def key_statement(  # noqa: PLR0917 - everything that the statement binds
     agent: bytes,
     public_key: PublicKey,
     recipient: bytes,
+    mean_examples: float | None,
 ) -> bytes:
     """Return what an agent signs for one recipient: that it made this key for this recipient.
 
@@ -66,6 +81,7 @@ def key_statement(  # noqa: PLR0917 - everything that the statement binds
         public_key.digest(),
         layout.digest(),
         recipient,
+        struct.pack(">d", mean_examples or 0.0),
     )
 
 
@@ -77,6 +93,7 @@ def appointment_statement(  # noqa: PLR0917 - everything that the statement bind
     member_keys: bytes,
     place: int,
     group_digest: bytes,
+    mean_examples: float | None,
 ) -> bytes:
     """Return what a member of a committee signs: who joined, who opens sums, and its own place.
 
@@ -91,6 +108,7 @@ def appointment_statement(  # noqa: PLR0917 - everything that the statement bind
         struct.pack(">qq", num_joined, place),
         member_keys,
         group_digest,
+        struct.pack(">d", mean_examples or 0.0),
     )
 
 
@@ -120,20 +138,23 @@ def release_statement(  # noqa: PLR0917 - everything that the statement binds
 
 
 def check_roster(
-    pinned: PinnedKeys, epoch: bytes, announced: JoinRequest, public_keys: bytes, signatures: bytes
+    pinned: PinnedKeys, epoch: bytes, announced: JoinRequest, roster: Roster
 ) -> list[bytes]:
     """Return the signer of each key of a roster; each is another trusted node.
 
     Raises `UntrustedError` if a key is not signed, or a node signed two of them.
     """
-    keys = list(split(public_keys, PUBLIC_KEY_BYTES))
-    signed = list(split(signatures, SIGNATURE_BYTES))
-    if len(keys) != len(signed):
-        raise UntrustedError("Each key needs exactly one signature.")
+    keys, signed = roster.keys, list(split(roster.signatures or b"", SIGNATURE_BYTES))
+    digests = list(split(roster.alias_digests or b"", DIGEST_BYTES))
+    if not len(keys) == len(signed) == len(digests):
+        raise UntrustedError("Each key needs exactly one signature and the digest of an alias.")
+    numbers = roster.num_examples or [None] * len(keys)
     signers = []
-    for position, (key, signature) in enumerate(zip(keys, signed, strict=True), start=1):
+    rows = zip(keys, numbers, digests, signed, strict=True)
+    for position, (key, number, digest, signature) in enumerate(rows, start=1):
+        statement = join_statement(epoch, announced, key, number, digest)
         try:
-            signers.append(pinned.trusted.signer(join_statement(epoch, announced, key), signature))
+            signers.append(pinned.trusted.signer(statement, signature))
         except UntrustedError as error:
             raise UntrustedError(
                 f"Key {position} of {len(keys)} does not belong to a trusted node that joined this "
@@ -142,8 +163,3 @@ def check_roster(
     if len(set(signers)) < len(keys):
         raise UntrustedError("A node signed more than one of the keys.")
     return signers
-
-
-def split(joined: bytes, size: int) -> Iterator[bytes]:
-    """Yield the byte strings of one size that were concatenated."""
-    return (joined[start : start + size] for start in range(0, len(joined), size))

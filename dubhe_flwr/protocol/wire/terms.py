@@ -13,14 +13,13 @@ from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Rule, announced_rule
 from dubhe_flwr.protocol.vaults import Vault, vault_of
 from dubhe_flwr.protocol.wire.messages import COMMITTEE, JoinRequest
+from dubhe_flwr.protocol.wire.roster import LARGEST_WEIGHT
 
 REGISTRATION: Final = "registration"
 DISTRIBUTION: Final = "distribution"
 SETTLEMENT: Final = "settlement"
 MAX_CLASSES: Final = MAX_REGISTRY_LENGTH
 MAX_KEY_BITS: Final = 8192
-LARGEST_WEIGHT: Final = 4.0
-"""Largest weight of a node relative to the mean; the smallest is its inverse."""
 
 
 class Terms:

@@ -132,10 +132,10 @@ def test_a_sum_with_less_noise_costs_more() -> None:
     """After the four sums of a small pool nothing is left of the 64 of a large one."""
     account = Account()
     for _ in range(4):
-        assert not account.is_spent(4)
-        account = account.entered(4)
-    assert all(map(account.is_spent, (4, 64)))
-    assert not account.is_spent(None)
+        assert not account.is_spent(1 / 4)
+        account = account.entered(1 / 4)
+    assert all(map(account.is_spent, (1 / 4, 1 / 64)))
+    assert not account.is_spent(0.0)
 
 
 @pytest.mark.parametrize("simulation", ["plain", "encrypted"])

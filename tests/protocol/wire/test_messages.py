@@ -9,7 +9,7 @@ from protocol.wire.examples import CASES, example
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire import messages
-from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.wire.messages import JoinRequest, Roster
 
 JOIN, JOINED = example("join request"), example("join reply, weighted")
 PARTICIPATE = example("participate request")
@@ -42,7 +42,7 @@ def test_a_message_is_frozen(name: str) -> None:
         (PARTICIPATE, {"num_rounds": 2**10, "num_tries": 2**10}),
         (example("settle request"), {"num_clients": 1, "exchange": 0}),
         (example("determine request"), {"num_sums": (1,), "num_clients": (1,)}),
-        (example("keygen request"), {"signatures": b""}),
+        (example("keygen request"), {"roster": Roster(b"", (), b"", b"")}),
         (JOINED, {"num_classes": 2, "num_examples": 1}),
         (JOINED, {"num_examples": 2**42 - 1}),
         (example("register request"), {"mean_examples": 1.0}),

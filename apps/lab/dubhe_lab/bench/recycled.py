@@ -27,6 +27,7 @@ from dubhe_flwr.protocol.wire.messages import (
     JoinRequest,
     KeygenRequest,
     ParticipateRequest,
+    Roster,
 )
 
 _FIRST_ID: Final = 2**62
@@ -114,12 +115,12 @@ class RecycledNodes:
 
     def _make_key(self, index: int, request: Fields) -> Fields:
         """Seal the key for at most `_MOST_SEALED` nodes, and reuse the result for the rest."""
-        keys = request["public-keys"]
+        keys = request["roster.public-keys"]
         assert isinstance(keys, bytes)  # noqa: S101 - as the message declares it
         some = keys[: _MOST_SEALED * PUBLIC_KEY_BYTES]
         own = index * PUBLIC_KEY_BYTES
         self._agent_key = keys[own : own + PUBLIC_KEY_BYTES]
-        body = encode(KeygenRequest(some))
+        body = encode(KeygenRequest(Roster(some)))
         before = self.seconds[Stage.KEYGEN]
         reply = self._handle(index, {**request, **body})
         more = len(keys) / len(some)

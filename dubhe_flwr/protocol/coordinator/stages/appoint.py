@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
@@ -23,7 +22,7 @@ from dubhe_flwr.protocol.wire.messages import (
     RegisterRequest,
     Stage,
 )
-from dubhe_flwr.protocol.wire.statements import split
+from dubhe_flwr.protocol.wire.roster import split
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,7 @@ class Appoint(Awaiting):
     ) -> tuple[Context, "Appoint"]:
         """Ask the members that have not answered yet."""
         places = list(joined.members)
-        request = AppointRequest(
-            joined.public_keys, tuple(map(places.index, members)), joined.signatures
-        )
+        request = AppointRequest(joined.roster, tuple(map(places.index, members)))
         asked = dict.fromkeys([node for node in members if node not in replies], request)
         context, batch = context.batch(joined.invitation.identity, Stage.APPOINT, asked)
         return context, cls(batch, joined, members, replies, is_repeated)
@@ -89,13 +86,14 @@ class Appoint(Awaiting):
         if any(signatures):
             signed = b"".join(each or bytes(SIGNATURE_BYTES) for each in signatures)
         member_keys = b"".join(joined.members[node_id].public_key for node_id in self.members)
-        roster, digest = sha256(joined.public_keys).digest(), told[first].group_digest
+        roster, digest = joined.roster, told[first].group_digest
         sealed_keys = split(told[first].sealed_keys, SEALED_GROUP_KEY_BYTES)
+        mean_examples = roster.mean_examples
         requests = {
             node_id: RegisterRequest(
-                num_sealed,
-                committee=Committee(member_keys, roster, digest, sealed, signed),
-                mean_examples=joined.mean_examples,
+                len(roster),
+                committee=Committee(member_keys, roster.digest, digest, sealed, signed),
+                mean_examples=mean_examples,
             )
             for node_id, sealed in zip(joined.members, sealed_keys, strict=True)
         }
@@ -109,7 +107,7 @@ def _members(context: Context, joined: JoinedNodes) -> tuple[int, ...]:
     Nodes with pinned keys accept only three of the first six trusted keys, in their order.
     """
     order = context.agents(tuple(joined.members))
-    if joined.signatures is None:
+    if joined.roster.signatures is None:
         return order[:COMMITTEE]
     ranks = {node_id: reply.rank for node_id, reply in joined.members.items()}
     known = {n: rank for n, rank in ranks.items() if rank is not None and rank < CANDIDATES}

@@ -4,7 +4,7 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from statistics import median
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -20,9 +20,9 @@ from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, accept_replies, alias_
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.vaults.committee import CANDIDATES
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
-from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest, JoinStatus, Stage
+from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest, JoinStatus, Roster, Stage
+from dubhe_flwr.protocol.wire.roster import alias_digest
 from dubhe_flwr.protocol.wire.statements import join_statement
-from dubhe_flwr.protocol.wire.terms import LARGEST_WEIGHT
 
 _EACH_CLASS: Final = (
     "label_counts must return one count for each class, including classes without samples, and not "
@@ -37,28 +37,19 @@ class JoinedNodes:
     invitation: Invitation
     members: Mapping[int, JoinReply]
 
-    @property
-    def mean_examples(self) -> float | None:
-        """Mean number of samples, if nodes are weighted; robust to a node that lies."""
-        told = (reply.num_examples for reply in self.members.values())
-        numbers = [number for number in told if number is not None]
-        if not numbers:
-            return None
-        most = LARGEST_WEIGHT * median(numbers)
-        return sum(min(number, most) for number in numbers) / len(numbers)
-
-    @property
-    def public_keys(self) -> bytes:
-        """The nodes' keys for sealed delivery, concatenated."""
-        return b"".join(reply.public_key for reply in self.members.values())
-
-    @property
-    def signatures(self) -> bytes | None:
-        """Signatures of these keys, concatenated; None if no node signed."""
-        if all(reply.signature is None for reply in self.members.values()):
-            return None
-        unsigned = bytes(SIGNATURE_BYTES)
-        return b"".join(reply.signature or unsigned for reply in self.members.values())
+    @cached_property
+    def roster(self) -> Roster:
+        """What the agent or committee gets to see; without signatures if no node signed."""
+        replies, unsigned = self.members.values(), bytes(SIGNATURE_BYTES)
+        numbers = [reply.num_examples for reply in replies if reply.num_examples is not None]
+        roster = Roster(b"".join(reply.public_key for reply in replies), tuple(numbers) or None)
+        if all(reply.signature is None for reply in replies):
+            return roster
+        return replace(
+            roster,
+            alias_digests=b"".join(alias_digest(reply.alias) for reply in replies),
+            signatures=b"".join(reply.signature or unsigned for reply in replies),
+        )
 
 
 @dataclass(frozen=True)
@@ -206,7 +197,9 @@ def _untrusted(
     signers: set[bytes],
 ) -> str | None:
     """Return why agents would refuse a join key, given the trusted keys; None if they accept it."""
-    statement = join_statement(epoch, announced, reply.public_key)
+    statement = join_statement(
+        epoch, announced, reply.public_key, reply.num_examples, alias_digest(reply.alias)
+    )
     try:
         signer = trusted.signer(statement, reply.signature)
     except UntrustedError:

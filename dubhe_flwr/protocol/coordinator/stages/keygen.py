@@ -17,7 +17,7 @@ from dubhe_flwr.protocol.wire.messages import (
     RegisterRequest,
     Stage,
 )
-from dubhe_flwr.protocol.wire.statements import split
+from dubhe_flwr.protocol.wire.roster import split
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Keygen(Awaiting):
         if joined.invitation.announced.in_the_clear:
             requests = dict.fromkeys(
                 joined.members,
-                RegisterRequest(len(joined.members), mean_examples=joined.mean_examples),
+                RegisterRequest(len(joined.members), mean_examples=joined.roster.mean_examples),
             )
             # Use up a sequence number as with encryption, so that the next join request has the
             # same number in both simulations.
@@ -60,7 +60,7 @@ class Keygen(Awaiting):
         if not agents:
             context.give_up("No agent made a key; see nodes' logs, or set trusted_keys.", None)
         agent, *others = agents
-        request = KeygenRequest(joined.public_keys, joined.signatures)
+        request = KeygenRequest(joined.roster)
         context, batch = context.batch(joined.invitation.identity, Stage.KEYGEN, {agent: request})
         return context, cls(batch, joined, tuple(others))
 
@@ -85,7 +85,7 @@ class Keygen(Awaiting):
         ((agent, reply),) = accepted.items()
         sealed = split(reply.sealed_keys, sealed_bytes(key_bits))
         signed = split(reply.signatures or b"", SIGNATURE_BYTES)
-        of_agent, mean_examples = joined.members[agent].public_key, joined.mean_examples
+        of_agent, mean_examples = joined.members[agent].public_key, joined.roster.mean_examples
         requests = {
             node_id: RegisterRequest(
                 num_members,

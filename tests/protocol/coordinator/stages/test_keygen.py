@@ -4,7 +4,7 @@ import pytest
 from protocol.server import agents_in_turn, altered, asked, federation, lost
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
+from dubhe_flwr.protocol.wire.roster import Roster
 
 
 def test_agents_are_not_asked_for_ever() -> None:
@@ -17,13 +17,13 @@ def test_agents_are_not_asked_for_ever() -> None:
 
 
 def test_the_mean_number_of_samples_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once for all nodes: for each one, the time would grow with the square of their number."""
+    """By server and agent: for each node, the time would grow with the square of their number."""
     computed: list[float | None] = []
 
-    def told(joined: JoinedNodes) -> float | None:
+    def told(roster: Roster) -> float | None:
         computed.append(12.0)
         return computed[-1]
 
-    monkeypatch.setattr(JoinedNodes, "mean_examples", property(told))
+    monkeypatch.setattr(Roster, "mean_examples", property(told))
     federation(equal_weights=False).play(1)
-    assert len(computed) == 1
+    assert len(computed) == 2

@@ -1,0 +1,78 @@
+"""The list of all nodes that joined an epoch, as its agent or committee gets to see it."""
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from dubhe_flwr.he.sealing import prefixed
+from dubhe_flwr.he.signing import SIGNATURE_BYTES
+from dubhe_flwr.protocol.wire.codec import require
+
+DIGEST_BYTES: Final = 32
+PUBLIC_KEY_BYTES: Final = 32
+LARGEST_WEIGHT: Final = 4.0
+"""Largest weight of a node relative to the mean; the smallest is its inverse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The nodes that joined, ordered by alias, with what each of them signed.
+
+    The signatures are the ones from the nodes' replies to join. Whoever checks them needs no alias,
+    only its digest.
+    """
+
+    public_keys: bytes
+    num_examples: tuple[int, ...] | None = None  # of each node, if nodes are weighted
+    alias_digests: bytes | None = None  # if nodes signed
+    signatures: bytes | None = None  # zeros for a node that did not sign
+
+    def __post_init__(self) -> None:
+        require(len(self.public_keys) % PUBLIC_KEY_BYTES == 0, "Public keys have 32 bytes each.")
+        told = self.num_examples
+        fits = told is None or (len(told) == len(self) and min(told, default=1) >= 1)
+        require(fits, "Each node has at least one sample.")
+        require(len(self.alias_digests or b"") % DIGEST_BYTES == 0, "A digest has 32 bytes.")
+        require_signatures(self.signatures)
+
+    def __len__(self) -> int:
+        return len(self.public_keys) // PUBLIC_KEY_BYTES
+
+    @property
+    def keys(self) -> list[bytes]:
+        """The nodes' keys for sealed delivery."""
+        return list(split(self.public_keys, PUBLIC_KEY_BYTES))
+
+    @property
+    def mean_examples(self) -> float | None:
+        """Mean number of samples, if nodes are weighted; robust to a node that lies."""
+        if not self.num_examples:
+            return None
+        most = int(LARGEST_WEIGHT * median(self.num_examples))  # exact, as 4 is even
+        return sum(min(number, most) for number in self.num_examples) / len(self)
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of everything but the signatures."""
+        numbers = self.num_examples or ()
+        told = struct.pack(f">{len(numbers)}q", *numbers)
+        return hashlib.sha256(prefixed(self.public_keys, told, self.alias_digests or b"")).digest()
+
+
+def alias_digest(alias: str) -> bytes:
+    """Return the SHA-256 of an alias."""
+    return hashlib.sha256(alias.encode(errors="surrogatepass")).digest()
+
+
+def require_signatures(signatures: bytes | None) -> None:
+    """Refuse signatures of a wrong size."""
+    fits = len(signatures or b"") % SIGNATURE_BYTES == 0
+    require(fits, f"Signatures have {SIGNATURE_BYTES} bytes each.")
+
+
+def split(joined: bytes, size: int) -> Iterator[bytes]:
+    """Yield the byte strings of one size that were concatenated."""
+    return (joined[start : start + size] for start in range(0, len(joined), size))
