@@ -1,17 +1,17 @@
 """Additive pads: numbers modulo 2^61 - 1 that only two parties can compute.
 
-The two parties agree on a key by X25519. From this key, AES-256 in counter mode makes a pad for
-each name, so both have the same pad without sending it. All numbers are added modulo a prime, so
-that a *tag*, the product of a vector with secret factors, reveals whether a sum was changed.
+The two parties agree on a key by X25519. From this key, SHAKE-256 makes a pad for each name, so
+both have the same pad without sending it. All numbers are added modulo a prime, so that a *tag*,
+the product of a vector with secret factors, reveals whether a sum was changed.
 """
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from operator import mul
 from typing import Final
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
@@ -26,7 +26,8 @@ NUMBER_BYTES: Final = 8
 Residues = NDArray[np.uint64]
 
 _MASK: Final = np.uint64(PRIME)
-_LOW: Final = np.uint64(2**32 - 1)
+_LOW_32: Final = np.uint64(2**32 - 1)
+_LOW_29: Final = np.uint64(2**29 - 1)
 
 
 def agreed_key(own: RecipientKey, other: bytes, info: bytes) -> bytes:
@@ -52,16 +53,21 @@ def derived_key(key: bytes, info: bytes) -> bytes:
     return HKDF(SHA256(), KEY_BYTES, salt=None, info=info).derive(key)
 
 
-def pad(key: bytes, name: bytes, number: int) -> Residues:
-    """Return the numbers that a key makes for a name, shape (number,).
+def pads(keys: Iterable[bytes], name: bytes, number: int) -> Residues:
+    """Return the numbers that each key of 32 bytes makes for a name, shape (keys, number).
 
     Each is the low 61 bits of eight little-endian bytes. The value 2^61 - 1 counts as 0, which
     makes 0 twice as likely as other numbers: a negligible bias.
     """
-    start = hashlib.sha256(name).digest()[:16]
-    encryptor = Cipher(algorithms.AES256(key), modes.CTR(start)).encryptor()
-    stream = encryptor.update(bytes(NUMBER_BYTES * number))
-    return reduced(np.frombuffer(stream, dtype="<u8").astype(np.uint64) & _MASK)
+    size = NUMBER_BYTES * number
+    stream = b"".join([hashlib.shake_256(key + name).digest(size) for key in keys])
+    words = np.frombuffer(stream, dtype="<u8").astype(np.uint64).reshape(-1, number)
+    return reduced(words & _MASK)
+
+
+def pad(key: bytes, name: bytes, number: int) -> Residues:
+    """Return the numbers that one key makes for a name, shape (number,)."""
+    return np.asarray(pads([key], name, number)[0])
 
 
 def reduced(numbers: Residues) -> Residues:
@@ -70,11 +76,11 @@ def reduced(numbers: Residues) -> Residues:
 
 
 def total(vectors: Sequence[Residues] | Residues) -> Residues:
-    """Return the sum of at most 2^31 vectors modulo the prime."""
+    """Return the sum of at most 2^30 vectors modulo the prime."""
     stacked = np.asarray(vectors, dtype=np.uint64)
-    high, low = (stacked >> np.uint64(32)).sum(axis=0), (stacked & _LOW).sum(axis=0)
-    sums = [(int(h) << 32) + int(rest) for h, rest in zip(high, low, strict=True)]
-    return np.array([each % PRIME for each in sums], dtype=np.uint64)
+    high, low = (stacked >> np.uint64(32)).sum(axis=0), (stacked & _LOW_32).sum(axis=0)
+    # 2^61 is 1 modulo the prime, so the upper bits of high * 2^32 move to the bottom.
+    return reduced((high >> np.uint64(29)) + ((high & _LOW_29) << np.uint64(32)) + low)
 
 
 def difference(one: Residues, other: Residues) -> Residues:
@@ -90,7 +96,7 @@ def tagged(numbers: Iterable[int], factors: Residues) -> Residues:
     True
     """
     values = [int(number) for number in numbers]
-    tag = sum(value * int(factor) for value, factor in zip(values, factors, strict=True))
+    tag = sum(map(mul, values, factors.tolist()))
     return np.array([value % PRIME for value in [*values, tag]], dtype=np.uint64)
 
 
@@ -99,7 +105,7 @@ def untagged(vector: Residues, factors: Residues) -> NDArray[np.int64]:
 
     Raises `DecryptionError`, without detail, if the tag does not belong to the numbers.
     """
-    values = [int(number) for number in vector[:-1]]
+    values = vector[:-1].tolist()
     if not np.array_equal(tagged(values, factors), vector):
         raise DecryptionError
     half = PRIME // 2

@@ -27,7 +27,7 @@ class TrustedKeys:
         If there are no keys, a key occurs twice, or one is not a public Ed25519 key.
     """
 
-    __slots__ = ("_by_signer",)
+    __slots__ = ("_by_signer", "_ranks")
 
     def __init__(self, public_keys: Iterable[Ed25519PublicKey]) -> None:
         keys = list(public_keys)
@@ -41,6 +41,7 @@ class TrustedKeys:
         self._by_signer = {key.public_bytes_raw(): key for key in keys}
         if len(self._by_signer) < len(keys):
             raise SettingsError("A key occurs twice in trusted_keys; give each node its own.")
+        self._ranks = {signer: rank for rank, signer in enumerate(self._by_signer)}
 
     def __len__(self) -> int:
         return len(self._by_signer)
@@ -50,7 +51,7 @@ class TrustedKeys:
 
     def rank(self, signer: bytes) -> int:
         """Return the position of a trusted key, from 0, by its public bytes."""
-        return list(self._by_signer).index(signer)
+        return self._ranks[signer]
 
     def signer(self, statement: bytes, signature: bytes | None) -> bytes:
         """Return the public bytes of the trusted key that signed a statement.

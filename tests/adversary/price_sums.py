@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.core.prices import UNIT, PriceDesign, PriceState
 from dubhe_flwr.core.randomness import gaussian
+from dubhe_flwr.protocol.wire.messages import COMMITTEE
 from dubhe_flwr.rules import Frame, Prices
 
 Floats = NDArray[np.float64]
@@ -81,8 +82,9 @@ class Sum(NamedTuple):
     opening: bool
     logit: tuple[float, Floats, float]  # of P: a constant, p times a vector, - kappa ||p||^2
     total: Floats
-    variance: Floats  # of one node's noise, shape (num_slots,)
-    noise: Floats  # of each node, shape (N, num_slots); known to nobody but the node
+    variance: Floats  # of one party's noise, shape (num_slots,)
+    noise: Floats  # of each node or member, shape (parties, num_slots); only its own party knows it
+    num_noisy: int  # parties that added noise
     present: Mask  # who was in it, shape (N,)
     entered: Mask  # whose labels were in it
 
@@ -116,6 +118,8 @@ class Readings:
         Sums that labels enter at most, as a multiple of what the rule allows; 0 for one period.
     num_sums : float (default: 1)
         Sums that are read, as a multiple of what the rule allows a node's labels to enter.
+    committee : bool (default: False)
+        Whether three members add noise, instead of the nodes.
     """
 
     labels: Floats
@@ -125,6 +129,7 @@ class Readings:
     budget: float = 1.0
     num_joined: int | None = None
     num_sums: float = 1.0
+    committee: bool = False
     sums: list[Sum] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -164,16 +169,20 @@ class Readings:
         numbers = self.rule._fixed_point(Frame(NUM_CLASSES, 2000), opening=opening)
         entered = present & (self.entries < self.most)
         self.entries += entered
-        scaled = np.tile(deviations, number) * (UNIT * (2.0 / number) ** 0.5)
-        noise = gaussian(scaled, self.rng.random((2, scaled.size))).reshape(number, -1)
-        of_all = np.zeros((len(present), deviations.size))
-        of_all[present] = noise / UNIT
-        logit, variance = self._logit(state), deviations**2 * 2.0 / number
-        told = Sum(opening, logit, np.zeros(0), variance, of_all, present, entered)
+        parties, share = (COMMITTEE, 1.0) if self.committee else (number, 2.0 / number)
+        scaled = np.tile(deviations, parties) * (UNIT * share**0.5)
+        noise = gaussian(scaled, self.rng.random((2, scaled.size))).reshape(parties, -1)
+        of_all = np.zeros((COMMITTEE if self.committee else len(present), deviations.size))
+        of_all[... if self.committee else present] = noise / UNIT
+        logit, variance = self._logit(state), deviations**2 * share
+        told = Sum(opening, logit, np.zeros(0), variance, of_all, parties, present, entered)
         values = (told.answers(self.labels) * entered[:, None])[present]
-        means = numbers.means(numbers.encode(values, noise).sum(axis=0), number)
+        added = numbers.encode(values, 0 if self.committee else noise).sum(axis=0)
+        if self.committee:
+            added += noise.sum(axis=0)
+        means = numbers.means(added, number)
         self.sums.append(told._replace(total=means * number))
-        return self.design.advance(state, means, number, 2.0)
+        return self.design.advance(state, means, number, parties * share)
 
     def _logit(self, state: PriceState) -> tuple[float, Floats, float]:
         if not state.num_sums:
@@ -210,7 +219,7 @@ class Attack:
     others : ndarray of float, optional, shape (C,)
         The law of the other clients; None if it knows these, but not their noise.
     colluding : int (default: 0)
-        Of the last clients, labels and noise are known.
+        Of the last clients, labels and noise are known; of the last members only the noise.
     """
 
     readings: Readings
@@ -236,10 +245,10 @@ class Attack:
         )
         parts, noise = list[Floats](), list[Floats]()
         for each in sums:
-            own_noise = each.noise[len(labels) - self.colluding :].sum(axis=0)
+            own_noise = each.noise[len(each.noise) - self.colluding :].sum(axis=0)
             told = each.answers(labels[each.entered & known]).sum(axis=0)
             parts.append(each.total - told - own_noise)
-            noise.append(each.variance * (each.present.sum() - self.colluding))
+            noise.append(each.variance * (each.num_noisy - self.colluding))
         covariance = np.diag(np.maximum(np.concatenate(noise), _UNIT_NOISE**2))
         seen = np.concatenate(parts)
         if self.others is not None:

@@ -31,6 +31,9 @@ from dubhe_flwr.rules import Frame, Own, Population, Prices
 BOUND, MARGIN = 0.8, 0.05
 # For an attacker who knows all clients but one: .82, .83, .74 at 20, 50, 100 clients.
 LAST_CLIENT = 0.72
+# For all nodes but one, with two members, relative to a guess without sums: .98, .70, .69, .89, 1.0
+# at 20, 50, 100, 500, 2000 clients.
+TWO_MEMBERS = 0.7
 LAW, RAREST = common_law(), NUM_CLASSES - 1
 HOLDER, OTHERS = holder_of_the_last(LAW), without_the_last(LAW)
 SLOW = pytest.mark.slow
@@ -287,6 +290,31 @@ class TestColludingNodes:
 
         assert median(attack, 20, 10) < 0.5
         assert without_noise(attack, 20, 3) < 0.1
+
+
+class TestACommittee:
+    """Its members add the noise. All nodes but the victim tell the attacker their labels."""
+
+    @staticmethod
+    def opened(members: int, number: int, seed: int) -> float:
+        """Return the error of a guess with some members' noise, relative to one without sums."""
+        readings = Readings(readings_of(number, seed, None).labels, seed, committee=True)
+        guess = Attack(readings, [0], LAW, colluding=members).guess()
+        own, without_sums = readings.labels[0], LAW / LAW.sum()
+        return float(np.abs(guess - own).sum() / np.abs(without_sums - own).sum())
+
+    @pytest.mark.parametrize(("number", "seeds"), [*SIZES, *LARGE])
+    @pytest.mark.parametrize(("members", "bound"), [(0, BOUND), (2, TWO_MEMBERS)])
+    def test_one_member_hides_the_last_client(
+        self, members: int, bound: float, number: int, seeds: int
+    ) -> None:
+        """After the whole budget of sums, the noise of one honest member is left."""
+        errors = [self.opened(members, number, seed) for seed in range(seeds)]
+        assert np.median(errors) > bound - MARGIN
+
+    def test_all_members_read_it(self) -> None:
+        """No noise is left."""
+        assert max(self.opened(3, 20, seed) for seed in range(3)) < 0.1
 
 
 class TestLabelsThatChangeAllTheTime:

@@ -17,7 +17,8 @@ from deployment.federation import CONNECTION
 from deployment.processes import wait_for
 from disclosure import label_secrets
 
-from dubhe_flwr.simulation import run_in_process
+from dubhe_flwr.simulation import InProcessGrid, run_on_grid
+from dubhe_flwr.testing import Fault, FaultyGrid
 
 ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "numpy_app"
@@ -95,23 +96,33 @@ def test_a_supernode_refuses_an_unreviewed_app(tmp_path: Path) -> None:
 def test_prices_select_the_same_sets_as_in_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a seed, twelve SuperNodes select the same sets as an in-process run."""
+    """With a seed, twelve SuperNodes select as in one process, though a committee member dies."""
     given: dict[str, Any] = {"num-participants": 3, "expected-nodes": 12, "simulated": True}
     given["stage-timeout"] = 600.0
-    with Federation(tmp_path / "home", 12) as federation:
-        status, output = federation.run(APP, " ".join(f"{k}={v}" for k, v in given.items()).lower())
-    assert status == "finished:completed", output[-4000:]
     monkeypatch.syspath_prepend(str(APP))
     from numpyexample import client_app, server_app
 
-    apps = server_app.app, client_app.app
     usual: dict[str, Any] = {
         "num-server-rounds": 2,
         "checkpoint-dir": "",
         "halts": "",
         "record": "",
     }
-    run_in_process(*apps, num_supernodes=12, run_config={**usual, **given})
+    nodes = InProcessGrid(client_app.app, 12, run_config={**usual, **given})
+    grid = FaultyGrid(nodes, [Fault("kill", stages="open", times=1)])
+    run_on_grid(server_app.app, grid, run_config={**usual, **given})
+    (killed,) = grid.killed
+    dying, halts = nodes.contexts[killed].node_config["partition-id"], tmp_path / "halts"
+    halts.mkdir()
+    (halts / f"open-{dying}").touch()
+    told = " ".join(f"{k}={v}" for k, v in given.items()).lower() + f' halts="{halts}"'
+    with Federation(tmp_path / "home", 12) as federation, ThreadPoolExecutor(1) as executor:
+        run = executor.submit(federation.run, APP, told)
+        assert halted(halts, "open") == dying
+        federation.processes.signal(f"supernode-{dying}", signal.SIGKILL)
+        status, output = run.result()
+    assert status == "finished:completed", output[-4000:]
+    assert "The committee failed at" in output
     texts = output, capsys.readouterr().out
     selected, expected = (re.findall(r"selected:( \d+)( \d+)( \d+)", text) for text in texts)
     assert selected == expected

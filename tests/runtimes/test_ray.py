@@ -15,7 +15,8 @@ from apis import (
 )
 from flwr.app import Context
 
-from dubhe_flwr.rules import Prices, Rule
+from dubhe_flwr.protocol.determination import Determination
+from dubhe_flwr.rules import Paper, Prices, Rule
 
 NUM_NODES = 40
 """Enough nodes that prices need more sums than the registration gives."""
@@ -24,13 +25,15 @@ pytestmark = pytest.mark.runtime
 
 
 @pytest.mark.parametrize(
-    ("api", "rule"),
+    ("api", "rule", "determination"),
     [
-        pytest.param(FIT, SELECTION["rule"], id="paper"),
-        pytest.param(TRAIN, Prices(), id="prices", marks=pytest.mark.slow),
+        pytest.param(FIT, SELECTION["rule"], SELECTION["determination"], id="paper"),
+        pytest.param(TRAIN, Prices(), None, id="prices", marks=pytest.mark.slow),
     ],
 )
-def test_ray_selects_the_same_sets_as_in_process(api: Api, rule: Rule) -> None:
+def test_ray_selects_the_same_sets_as_in_process(
+    api: Api, rule: Rule, determination: Determination | None
+) -> None:
     """In every round, both runtimes select the same sets from the same seed."""
     from flwr.simulation import run_simulation
 
@@ -40,7 +43,10 @@ def test_ray_selects_the_same_sets_as_in_process(api: Api, rule: Rule) -> None:
     def own_counts(context: Context) -> Any:
         return label_counts[int(context.node_config["partition-id"])]
 
-    strategy, in_process = (api.dubhe(expected_nodes=NUM_NODES, rule=rule) for _ in range(2))
+    strategy, in_process = (
+        api.dubhe(expected_nodes=NUM_NODES, rule=rule, determination=determination)
+        for _ in range(2)
+    )
     server_app = strategy_server_app if api.is_fit else main_server_app
     run_simulation(
         server_app(strategy, 3),
@@ -52,4 +58,4 @@ def test_ray_selects_the_same_sets_as_in_process(api: Api, rule: Rule) -> None:
     assert len(strategy.selected) == 3
     assert strategy.selected == in_process.selected
     stages = [report.stage for plan in strategy.plans for report in plan.stages]
-    assert ("settle" in stages) == isinstance(rule, Prices)
+    assert {"settle", "open"}.isdisjoint(stages) == isinstance(rule, Paper)

@@ -19,10 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.ciphers.algorithms import AES256
-from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 SCALE: Final = 2**20
 VERSION: Final = 1
@@ -237,14 +234,9 @@ def hkdf(key: bytes, purpose: bytes) -> bytes:
 
 
 def pad(key: bytes, name: bytes, number: int) -> list[int]:
-    """Return numbers of 61 bits from AES-256, block by block of a counter."""
-    start = int.from_bytes(hashlib.sha256(name).digest()[:16], "big")
-    block = Cipher(AES256(key), ECB()).encryptor()  # noqa: S305 - each block is a counter
-    stream = b"".join(
-        block.update(((start + index) % 2**128).to_bytes(16, "big"))
-        for index in range(-(-number // 2))
-    )
-    words = struct.unpack(f"<{number}Q", stream[: 8 * number])
+    """Return numbers of 61 bits from SHAKE-256."""
+    stream = hashlib.shake_256(key + name).digest(8 * number)
+    words = struct.unpack(f"<{number}Q", stream)
     return [word % 2**61 % PRIME for word in words]
 
 
@@ -260,7 +252,7 @@ def pad_name(group: bytes, name: bytes) -> bytes:
 
 def tagged(group: bytes, name: bytes, values: Sequence[int]) -> list[int]:
     """Return numbers and behind them their tag."""
-    factors = pad(hkdf(group, b"tag"), name, len(values))
+    factors = pad(group, prefixed(b"tag", name), len(values))
     tag = sum(factor * value for factor, value in zip(factors, values, strict=True))
     return [value % PRIME for value in [*values, tag]]
 
@@ -284,8 +276,8 @@ def part(  # noqa: PLR0917 - whose part of which sum
     pads = [pad(key, pad_name(group, name), len(noise) + 1) for key in pad_keys]
     released = in_pads([-value for value in tagged(group, name, noise)], pads)
     digests = hashlib.sha256(covered).digest(), hashlib.sha256(total).digest()
-    key = hkdf(group, prefixed(b"release", name, bytes([place]), *digests))
-    return AESGCM(key).encrypt(bytes(12), released, None)
+    key = hkdf(group, prefixed(b"release", name, *digests))
+    return AESGCM(key).encrypt(bytes(11) + bytes([place]), released, None)
 
 
 # --- sealed delivery and signatures ---------------------------------------------------------------

@@ -21,6 +21,7 @@ import hashlib
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Final
 
 import numpy as np
@@ -62,6 +63,7 @@ from dubhe_flwr.protocol.wire.roster import split
 from dubhe_flwr.protocol.wire.statements import (
     appointment_statement,
     check_roster,
+    opened_statement,
     parameters_digest,
     release_statement,
 )
@@ -201,32 +203,18 @@ class Committee(Vault):
         own, number = _Keys.from_bytes(keys), self.fields[label.field].number
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8), count=member.num_joined)
         name = _pad_name(own.group, label)
-        padding = pads.total(
-            [
-                pads.pad(key, name, number + 1)
-                for key, is_in in zip(split(member.pad_keys, pads.KEY_BYTES), bits, strict=True)
-                if is_in
-            ]
-        )
+        covered_keys = compress(split(member.pad_keys, pads.KEY_BYTES), bits)
+        padding = pads.total(pads.pads(covered_keys, name, number + 1))
         factors = _factors(own.group, label, number)
         added = np.zeros(number, dtype=np.int64) if noise is None else noise
         part = pads.written(pads.difference(padding, pads.tagged(added.tolist(), factors)))
         covered, num_clients = _digest(request.covered), int(bits.sum())
-        key = _release_key(own.group, label, member.place, covered, request.total)
-        sealed = AESGCM(key).encrypt(bytes(12), part, None)
+        key = _release_key(own.group, label, covered, request.total)
+        sealed = AESGCM(key).encrypt(_nonce(member.place), part, None)
         signature = None
         if pinned is not None:
-            signature = pinned.sign(
-                release_statement(
-                    own.epoch,
-                    self.announced,
-                    label.exchange,
-                    covered,
-                    num_clients,
-                    request.total,
-                    sealed,
-                )
-            )
+            opened = self._opened_statement(own, label, covered, num_clients, request.total)
+            signature = pinned.sign(release_statement(opened, sealed))
         return OpenReply(sealed, signature)
 
     def check_open(self, member: Member, label: Label, request: OpenRequest) -> Member:
@@ -307,10 +295,8 @@ class Committee(Vault):
         own = _Keys.from_bytes(keys)
         values = self.fields[label.field].check(label.field, numbers)
         factors, name = _factors(own.group, label, len(values)), _pad_name(own.group, label)
-        vectors = [
-            pads.pad(key, name, len(values) + 1) for key in split(own.pad_keys, pads.KEY_BYTES)
-        ]
-        return pads.written(pads.total([pads.tagged(values, factors), *vectors]))
+        padding = pads.pads(split(own.pad_keys, pads.KEY_BYTES), name, len(values) + 1)
+        return pads.written(pads.total([pads.tagged(values, factors), *padding]))
 
     def vector_bytes(self, field: str) -> int:
         """Return the size of a field's numbers and their tag in bytes."""
@@ -326,16 +312,15 @@ class Committee(Vault):
         summed, covered = total[:size], total[size : size + _DIGEST_BYTES]
         vector = pads.read(summed, number + 1)
         signers = list(split(own.signers, SIGNER_BYTES))
+        statement = self._opened_statement(own, label, covered, num_clients, summed)
+        cipher = AESGCM(_release_key(own.group, label, covered, summed))
         for place, part in enumerate(split(total[size + _DIGEST_BYTES :], part_size)):
             sealed, signature = part[:sealed_size], part[sealed_size:]
-            statement = release_statement(
-                own.epoch, self.announced, label.exchange, covered, num_clients, summed, sealed
-            )
-            if own.pinned and not is_signed_by(signers[place], statement, signature):
+            signed = release_statement(statement, sealed)
+            if own.pinned and not is_signed_by(signers[place], signed, signature):
                 raise DecryptionError
-            key = _release_key(own.group, label, place, covered, summed)
             try:
-                opened = AESGCM(key).decrypt(bytes(12), sealed, None)
+                opened = cipher.decrypt(_nonce(place), sealed, None)
             except InvalidTag:
                 raise DecryptionError from None
             vector = pads.difference(vector, pads.read(opened, number + 1))
@@ -387,6 +372,14 @@ class Committee(Vault):
         """Return what nodes receive: the total, the digest of `covered`, and the parts in order."""
         parts = (reply.sealed + (reply.signature or _UNSIGNED) for reply in replies)
         return b"".join([total, _digest(covered), *parts])
+
+    def _opened_statement(
+        self, keys: _Keys, label: Label, covered: bytes, num_clients: int, total: bytes
+    ) -> bytes:
+        """Return which sum was opened, as all members sign it."""
+        return opened_statement(
+            keys.epoch, self.announced, label.exchange, covered, num_clients, total
+        )
 
     def _sealed_bytes(self, field: str) -> int:
         return self.vector_bytes(field) + TAG_BYTES
@@ -445,13 +438,18 @@ def _sealed(group: bytes, recipient: bytes, scope: bytes) -> bytes:
 
 def _factors(group: bytes, label: Label, number: int) -> pads.Residues:
     """Return the factors of a tag, derived from the group key."""
-    return pads.pad(pads.derived_key(group, b"tag"), _name(label), number)
+    return pads.pad(group, prefixed(b"tag", _name(label)), number)
 
 
-def _release_key(group: bytes, label: Label, place: int, covered: bytes, total: bytes) -> bytes:
-    """Return the key that seals one member's part of one sum."""
-    info = prefixed(b"release", _name(label), bytes([place]), covered, _digest(total))
+def _release_key(group: bytes, label: Label, covered: bytes, total: bytes) -> bytes:
+    """Return the key that seals the members' parts of one sum."""
+    info = prefixed(b"release", _name(label), covered, _digest(total))
     return pads.derived_key(group, info)
+
+
+def _nonce(place: int) -> bytes:
+    """Return the nonce of a member's part: no two parts of a sum share it."""
+    return place.to_bytes(12)
 
 
 def _pad_name(group: bytes, label: Label) -> bytes:

@@ -112,16 +112,15 @@ def appointment_statement(  # noqa: PLR0917 - everything that the statement bind
     )
 
 
-def release_statement(  # noqa: PLR0917 - everything that the statement binds
+def opened_statement(  # noqa: PLR0917 - everything that the statement binds
     epoch: bytes,
     announced: JoinRequest,
     exchange: int,
     covered: bytes,
     num_clients: int,
     total: bytes,
-    sealed: bytes,
 ) -> bytes:
-    """Return what a member signs when it opens a sum: which nodes and total, and its own part.
+    """Return what all members sign when they open a sum: which nodes and total.
 
     `covered` is the digest of the bits that mark the nodes in the sum.
     """
@@ -133,8 +132,12 @@ def release_statement(  # noqa: PLR0917 - everything that the statement binds
         struct.pack(">qq", exchange, num_clients),
         covered,
         hashlib.sha256(total).digest(),
-        hashlib.sha256(sealed).digest(),
     )
+
+
+def release_statement(opened: bytes, sealed: bytes) -> bytes:
+    """Return what one member signs: which sum it opened, and its own part."""
+    return opened + prefixed(hashlib.sha256(sealed).digest())
 
 
 def check_roster(

@@ -13,6 +13,7 @@ run = partial(call, "bench")
 
 OPTIONS = {
     "crypto": ["--rounds", "1"],
+    "vaults": ["--sizes", "20"],
     "protocol": ["--sizes", "20", "--num-real", "3", "--no-training"],
     "present": ["--sizes", "10,30", "--max-registered", "10"],
     "scale": ["--sizes", "40,80", "--num-real", "8"],

@@ -19,6 +19,7 @@ from dubhe_lab.bench.rounds import RoundsSettings, bench_rounds
 from dubhe_lab.bench.scale import ScaleSettings, bench_scale
 from dubhe_lab.bench.simulation import SimulationSettings, bench_simulation
 from dubhe_lab.bench.start import StartSettings, bench_start
+from dubhe_lab.bench.vaults import VaultsSettings, bench_vaults
 from dubhe_lab.cli.application import new_application
 from dubhe_lab.cli.options import command, writable_file
 from dubhe_lab.experiments.options import CommandSettings
@@ -27,6 +28,7 @@ _Bench: TypeAlias = Callable[[Any], BenchResults]
 
 _BENCHMARKS: Final[dict[str, tuple[type[CommandSettings], _Bench]]] = {
     "crypto": (CryptoSettings, bench_crypto),
+    "vaults": (VaultsSettings, bench_vaults),
     "protocol": (ProtocolSettings, bench_protocol),
     "simulation": (SimulationSettings, bench_simulation),
     "present": (PresentSettings, bench_present),

@@ -1,0 +1,243 @@
+"""The cost of each vault for a node, a committee member or agent, and the server.
+
+One epoch of prices with pinned keys: the nodes get their keys, and one sum is formed and read. Only
+what the vault does is timed, not the rule, the messages or the training.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import product
+from statistics import median
+from typing import Final
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dubhe_flwr.he.sealing import RecipientKey, sealed_bytes
+from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys, TrustedKeys
+from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol.vaults import Label, Seat
+from dubhe_flwr.protocol.vaults.committee import SEALED_GROUP_KEY_BYTES, Committee
+from dubhe_flwr.protocol.wire.announced import VAULTS
+from dubhe_flwr.protocol.wire.codec import encode, wire_size
+from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
+from dubhe_flwr.protocol.wire.messages import (
+    COMMITTEE,
+    AppointRequest,
+    DeliveredKey,
+    JoinRequest,
+    KeygenRequest,
+    Message,
+    OpenRequest,
+    RegisterRequest,
+    SettleReply,
+    SettleRequest,
+)
+from dubhe_flwr.protocol.wire.messages import Committee as Appointed
+from dubhe_flwr.protocol.wire.statements import join_statement, split
+from dubhe_flwr.protocol.wire.terms import SETTLEMENT, Terms
+from dubhe_lab.bench.measuring import BenchResults, environment, interleaved
+from dubhe_lab.experiments.options import CommandSettings, numbers, option, same
+from dubhe_lab.experiments.settings import SelectionSettings
+from dubhe_lab.report.table import Table
+
+_EPOCH: Final = bytes(EPOCH_ID_BYTES)
+_LABEL: Final = Label(SETTLEMENT, 1)
+_DISTINCT: Final = 10  # Paillier vectors that are encrypted; the others repeat them
+_TIMES: Final = {"accept": 20, "hide": 20, "read": 20}
+_BOUNDS: Final = {
+    **{f"node_ms_committee_n{n}_c{c}": ("at most", 0.5) for n in (1000, 2000) for c in (10, 100)},
+    **{f"member_ms_committee_n{n}_c{c}": ("at most", 100) for n in (1000, 2000) for c in (10, 100)},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VaultsSettings(CommandSettings):
+    """The settings of `bench_vaults`."""
+
+    sizes: tuple[int, ...] = option(
+        (1000, 2000), "Values of N, separated by commas.", parse=numbers, quick=(20, 40)
+    )
+    classes: tuple[int, ...] = option(
+        (10, 100), "Values of C, separated by commas.", parse=numbers, quick=(3,)
+    )
+    rounds: int = option(5, "Passes over all measurements.", least=1, quick=1)
+    key_bits: int = same(SelectionSettings, "key_bits", quick=512)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What to time for a vault, and how many bytes a node or member sends and receives."""
+
+    actions: Mapping[str, Callable[[], object]]
+    num_bytes: Mapping[str, int]
+
+
+def bench_vaults(settings: VaultsSettings) -> BenchResults:
+    """Time hiding, adding up, opening and reading a sum, with each vault."""
+    costs: dict[tuple[str, int, int], dict[str, float]] = {}
+    timings = {}
+    for number, num_classes in product(settings.sizes, settings.classes):
+        prepared = {
+            vault: _prepared(_terms(vault, number, num_classes, settings.key_bits), number)
+            for vault in VAULTS
+        }
+        actions = {
+            f"{vault}, {name}": action
+            for vault, of in prepared.items()
+            for name, action in of.actions.items()
+        }
+        times = {name: _TIMES.get(name.split(", ")[1], 1) for name in actions}
+        seconds = interleaved(actions, settings.rounds, times)
+        for vault, of in prepared.items():
+            ms = {name: 1e3 * median(seconds[f"{vault}, {name}"]) for name in of.actions}
+            costs[vault, number, num_classes] = {**ms, **of.num_bytes}
+        timings[f"n{number}_c{num_classes}"] = {
+            name: {"median_seconds": median(of), "minimum_seconds": min(of), "repeats": len(of)}
+            for name, of in seconds.items()
+        }
+    return BenchResults(
+        config={
+            **settings.flat(),
+            **environment(["dubhe-flwr", "cryptography", "phe", "gmpy2", "numpy"]),
+        },
+        figures={
+            f"{name}_{vault}_n{number}_c{num_classes}": value
+            for (vault, number, num_classes), cost in costs.items()
+            for name, value in {
+                "node_ms": cost["hide"] + cost["read"],
+                "member_ms": cost.get("open", 0.0),
+                "server_ms": cost["add up"],
+            }.items()
+            if value or name != "member_ms"
+        },
+        bounds=_BOUNDS if settings.key_bits == 2048 else {},
+        measured=timings,
+        tables=[_of_an_exchange(costs), _of_an_epoch(costs)],
+    )
+
+
+def _terms(vault: str, number: int, num_classes: int, key_bits: int) -> Terms:
+    announced = Settings(
+        num_participants=max(3, number // 50), key_bits=key_bits, max_registered=number
+    ).announced(seed=0)
+    simulation_seed = 0 if vault == "plain" else None
+    return Terms(replace(announced, vault=vault, simulation_seed=simulation_seed), num_classes)
+
+
+def _prepared(terms: Terms, number: int) -> _Prepared:
+    """Have a vault's nodes register and form a sum."""
+    seats, public_keys, signatures = _nodes(terms.announced, number)
+    vault, slots = terms.vault, terms.vault.fields[SETTLEMENT]
+    numbers_of_node = np.full(slots.number, slots.largest // 2)
+    public, num_bytes = b"", {}
+    actions: dict[str, Callable[[], object]] = {}
+    if isinstance(vault, Committee):
+        appoint = AppointRequest(public_keys, tuple(range(COMMITTEE)), signatures)
+        replies = [vault.appoint(seat, appoint, None) for seat in seats[:COMMITTEE]]
+        actions["prepare"] = lambda: vault.appoint(seats[0], appoint, None)
+        first, signed = replies[0][0], b"".join(reply.signature or b"" for reply, _ in replies)
+        sealed = split(first.sealed_keys, SEALED_GROUP_KEY_BYTES)
+        roster, member_keys = sha256(public_keys).digest(), public_keys[: COMMITTEE * 32]
+        requests = [
+            RegisterRequest(
+                number, committee=Appointed(member_keys, roster, first.group_digest, each, signed)
+            )
+            for each in sealed
+        ]
+        keys = [vault.accept(*each, None) for each in zip(seats, requests, strict=True)]
+        vectors = [vault.hide(own, _LABEL, numbers_of_node) for own in keys]
+        total = vault.adder(public, SETTLEMENT).add_up(vectors)
+        request = OpenRequest(1, np.packbits(np.ones(number, dtype=bool)).tobytes(), total)
+        parts = [
+            vault.release(member, own, seat.pinned, _LABEL, request, None)
+            for (_, member), own, seat in zip(replies, keys, seats, strict=False)
+        ]
+        actions["open"] = lambda: vault.release(
+            replies[0][1], keys[0], seats[0].pinned, _LABEL, request, None
+        )
+        num_bytes = {"member down": _size(request), "member up": _size(parts[0])}
+        total = vault.opened(total, request.covered, parts)
+    else:
+        requests = [RegisterRequest(number)]
+        if terms.announced.vault == "paillier":
+            keygen = KeygenRequest(public_keys, signatures)
+            actions["prepare"] = lambda: vault.make_key(seats[0], keygen)
+            made = vault.make_key(seats[0], keygen)
+            public = made.modulus
+            sealed_key = made.sealed_keys[: sealed_bytes(terms.announced.key_bits)]
+            signature = (made.signatures or b"")[:SIGNATURE_BYTES]
+            delivered = DeliveredKey(public, public_keys[:32], sealed_key, signature)
+            requests = [RegisterRequest(number, delivered)]
+        keys = [vault.accept(seats[0], requests[0], None)]
+        distinct = [vault.hide(keys[0], _LABEL, numbers_of_node) for _ in range(_DISTINCT)]
+        vectors = (distinct * -(-number // _DISTINCT))[:number]
+        total = vault.adder(public, SETTLEMENT).add_up(vectors)
+    actions |= {
+        "accept": lambda: vault.accept(seats[0], requests[0], None),
+        "hide": lambda: vault.hide(keys[0], _LABEL, numbers_of_node),
+        "add up": lambda: vault.adder(public, SETTLEMENT).add_up(vectors),
+        "read": lambda: vault.read(keys[0], _LABEL, total, number),
+    }
+    num_bytes |= {
+        "keys": _size(requests[0]),
+        "node up": _size(SettleReply(vectors[0])),
+        "node down": _size(SettleRequest(total, number, 1)),
+    }
+    return _Prepared(actions, num_bytes)
+
+
+def _nodes(announced: JoinRequest, number: int) -> tuple[Sequence[Seat], bytes, bytes]:
+    """Return the nodes, which trust each other, and their public keys and signatures."""
+    signing_keys = [Ed25519PrivateKey.generate() for _ in range(number)]
+    trusted = TrustedKeys(key.public_key() for key in signing_keys)
+    recipients = [RecipientKey.generate() for _ in range(number)]
+    pinned = [PinnedKeys(key, trusted) for key in signing_keys]
+    seats = [Seat(_EPOCH, key.to_bytes(), own) for key, own in zip(recipients, pinned, strict=True)]
+    public_keys = [key.public_bytes for key in recipients]
+    signatures = [
+        own.sign(join_statement(_EPOCH, announced, key))
+        for own, key in zip(pinned, public_keys, strict=True)
+    ]
+    return seats, b"".join(public_keys), b"".join(signatures)
+
+
+def _size(message: Message) -> int:
+    return wire_size(encode(message))
+
+
+def _of_an_exchange(costs: Mapping[tuple[str, int, int], Mapping[str, float]]) -> Table:
+    return Table(
+        "One sum over N nodes of C classes with pinned keys: CPU time, median. A node hides its "
+        "numbers and reads the sum, a member opens it, the server adds up. Bytes of the bodies.",
+        ("", "node", "node, up / down", "member", "member, up / down", "server"),
+        [
+            (
+                f"{vault}, N = {number}, C = {num_classes}",
+                f"{cost['hide'] + cost['read']:.2f} ms",
+                f"{cost['node up']:.0f} / {cost['node down']:.0f} B",
+                f"{cost['open']:.1f} ms" if "open" in cost else "",
+                f"{cost['member up']:.0f} / {cost['member down']:.0f} B" if "open" in cost else "",
+                f"{cost['add up']:.1f} ms",
+            )
+            for (vault, number, num_classes), cost in costs.items()
+        ],
+    )
+
+
+def _of_an_epoch(costs: Mapping[tuple[str, int, int], Mapping[str, float]]) -> Table:
+    return Table(
+        "Before the first sum of an epoch: a node takes its keys; the first member or the agent "
+        "checks who joined and seals a key for each node. CPU time, median.",
+        ("", "node", "its keys", "first member or agent"),
+        [
+            (
+                f"{vault}, N = {number}, C = {num_classes}",
+                f"{cost['accept']:.2f} ms",
+                f"{cost['keys']:.0f} B",
+                f"{cost['prepare']:.0f} ms" if "prepare" in cost else "",
+            )
+            for (vault, number, num_classes), cost in costs.items()
+        ],
+    )
