@@ -299,19 +299,6 @@ def test_select_serves_a_custom_training_loop(api: Api) -> None:
     assert grid.got("train") == []
 
 
-@in_both_apis
-def test_a_custom_training_loop_resumes_from_a_state(api: Api) -> None:
-    """With a loaded state, the loop continues its rounds, and all nodes register anew."""
-    grid, before, after = api.grid(), api.dubhe(), api.dubhe()
-    nodes = managed(grid) if api.is_fit else grid
-    first = before.select(1, nodes)
-    after.load_state_dict(before.state_dict())
-    plan = after.select(2, nodes)
-    assert plan.server_round == 2
-    assert plan.epoch != first.epoch
-    assert not plan.fallback
-
-
 def test_the_wrapped_strategy_makes_the_instructions() -> None:
     """Model and config reach the selected nodes as the wrapped strategy made them."""
     fit = FIT.dubhe(FIT.wrapped(on_fit_config_fn=lambda r: {"round": r}))

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from apis import Api, in_both_apis
+from apis import FIT, TRAIN, Api
 from flwr.app import ConfigRecord, Message, RecordDict
 from protocol.accidents import spoilt
 
@@ -25,7 +25,8 @@ COUNTS = [[27_182 + 31_415 * ((row * 7 + label) % 9) for label in range(4)] for 
 """Label counts of twelve nodes, easy to find in any text."""
 SETTINGS: dict[str, Any] = {"num_participants": 3, "on_failure": "random", "wait_timeout": 0.0}
 MEGABYTES = 2**20
-SIZES = pytest.mark.parametrize("share", [1, pytest.param(100, marks=pytest.mark.slow)])
+MORE = [pytest.param(api, 100, marks=pytest.mark.slow) for api in (FIT, TRAIN)]
+RUNS = pytest.mark.parametrize(("api", "share"), [(FIT, 1), *MORE], ids=str)
 
 
 def grid_of(api: Api, seed: int = 0) -> Any:
@@ -63,8 +64,7 @@ def told() -> Iterator[io.StringIO]:
     logger.removeFilter(keep)
 
 
-@in_both_apis
-@SIZES
+@RUNS
 def test_spoilt_requests_to_nodes(api: Api, share: int, told: io.StringIO) -> None:
     """Requests of a run come once more, spoilt, in any state of the node: it answers or refuses."""
     rng, grid = random.Random(7), grid_of(api)
@@ -104,8 +104,7 @@ def test_spoilt_requests_to_nodes(api: Api, share: int, told: io.StringIO) -> No
     assert peak < 64 * MEGABYTES
 
 
-@in_both_apis
-@SIZES
+@RUNS
 def test_runs_with_lying_nodes(api: Api, share: int, told: io.StringIO) -> None:
     """Some replies of all stages are spoilt or old: a run trains, or ends in a quorum error."""
     stages, num_trained = tuple(Stage)[1:], 0

@@ -167,7 +167,11 @@ PAPER: Any = {"reference_set": (1, 2, 10), "thresholds": {1: 0.7, 2: 0.1}}
 @pytest.mark.parametrize(
     "case",
     [
-        Case(**PAPER, num_clients=300, num_participants=30, tries=10, seed=1, style=1),
+        pytest.param(
+            Case(**PAPER, num_clients=300, num_participants=30, tries=10, seed=1, style=1),
+            marks=pytest.mark.slow,
+            id="N=300",
+        ),
         Case((1, 62), {1: 0.5}, 70, 20, 5, seed=2, style=1),
         Case((1, 2, 3, 28), {1: 0.5, 2: 0.25, 3: 0.125}, 60, 20, 5, seed=3, style=0),
         Case((2, 62), {2: 0.5}, 40, 39, 8, seed=4, style=2),
@@ -185,30 +189,15 @@ def test_encryption_changes_nothing_in_larger_federations(case: Case) -> None:
 
 @pytest.mark.parametrize("equal_weights", [True, False])
 @pytest.mark.parametrize(
-    ("thresholds", "group_size", "interval", "rounds_per_draw"),
-    [({1: 0.6, 2: 0.3}, None, 3, 3), ("search", 3, 3, 1), ({1: 0.6, 2: 0.3}, 3, 2, 3)],
+    "changed",
+    [
+        {"registration_interval": 3, "rounds_per_draw": 3},
+        {"registration_interval": 3, "group_size": 3, "thresholds": "search"},
+        {"rounds_per_draw": 3, "group_size": 3},
+    ],
+    ids=str,
 )
-def test_with_a_choice_of_many_groups(
-    thresholds: Any,
-    group_size: int | None,
-    interval: int,
-    rounds_per_draw: int,
-    *,
-    equal_weights: bool,
-) -> None:
+def test_with_a_choice_of_many_groups(changed: dict[str, Any], *, equal_weights: bool) -> None:
     """Forty clients: the same sets, however they are found."""
-    check(
-        Case(
-            (1, 2, 5),
-            thresholds,
-            40,
-            13,
-            6,
-            9,
-            interval,
-            rounds_per_draw,
-            1,
-            group_size,
-            equal_weights,
-        )
-    )
+    case = Case((1, 2, 5), {1: 0.6, 2: 0.3}, 40, 13, 6, seed=9, style=1)
+    check(replace(case, equal_weights=equal_weights, **changed))

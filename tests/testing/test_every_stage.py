@@ -15,6 +15,7 @@ NUM_ROUNDS = 2
 STAGES = ("join", "keygen", "register", "settle", "participate", "determine", "train")
 LOSSES: tuple[FaultKind, ...] = ("drop_request", "drop_reply", "error")
 OTHERS = sorted(set(get_args(FaultKind)) - set(LOSSES))
+IN_TURN = [(kind, (FIT, TRAIN)[number % 2]) for number, kind in enumerate(OTHERS)]
 
 
 def run(
@@ -57,8 +58,7 @@ def test_losing_a_third_of_the_messages_at_one_stage(stage: str, kind: FaultKind
         assert plan.fallback == any("at random" in note for note in plan.notes)
 
 
-@in_both_apis
-@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize(("kind", "api"), IN_TURN, ids=str)
 def test_other_faults_at_all_stages(api: Api, kind: Any, caplog: pytest.LogCaptureFixture) -> None:
     """The run survives if a tenth of all messages is hit by any other fault."""
     # A corrupt update concerns the wrapped strategy.

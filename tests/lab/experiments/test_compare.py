@@ -175,6 +175,7 @@ def test_no_data_travels_with_the_app() -> None:
     assert len(pickled) < 20_000
 
 
+@pytest.mark.slow
 @pytest.mark.runtime
 def test_ray_gives_the_same_results_as_one_process(results: ComparisonResults) -> None:
     """The engine changes nothing but times."""

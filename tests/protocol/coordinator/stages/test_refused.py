@@ -52,8 +52,10 @@ class TestLiars:
         after = nodes.play(3)
         assert (after.num_registered, after.notes) == (12, ())
 
-    @pytest.mark.parametrize("settings", [PLAIN, GROUPS | PLAIN, SEARCH | PLAIN], ids=str)
-    @pytest.mark.parametrize(("num_clients", "most"), [(9, 8), (9, 4), (24, 4)])
+    @pytest.mark.parametrize(
+        ("settings", "num_clients", "most"),
+        [(PLAIN, 9, 8), (GROUPS | PLAIN, 24, 4), (SEARCH | PLAIN, 9, 4)],
+    )
     def test_a_node_that_always_lies_ends_no_run(
         self, settings: dict[str, Any], num_clients: int, most: int
     ) -> None:
