@@ -20,8 +20,12 @@ class SuperNodes(InProcessGrid):
         Thread, stage and partition-ids of each batch of messages.
     gone : set of int
         Node ids of those that have left.
+    asked : list of int
+        Node ids of those that got the last batch.
     on_push : callable (str) -> bool or None
         Called with the stage before a batch is pushed, which is lost if it returns True.
+    on_pull : callable () -> None
+        Called before replies are pulled.
     """
 
     is_complete = False
@@ -30,7 +34,9 @@ class SuperNodes(InProcessGrid):
         super().__init__(*arguments, **named)
         self.pushed: list[tuple[threading.Thread, str, list[int]]] = []
         self.gone: set[int] = set()
+        self.asked: list[int] = []
         self.on_push: Callable[[str], bool | None] = lambda _stage: None
+        self.on_pull: Callable[[], None] = lambda: None
         self._waiting: list[tuple[bool, Message]] = []
 
     def get_node_ids(self) -> Iterable[int]:
@@ -43,6 +49,7 @@ class SuperNodes(InProcessGrid):
         """Let messages wait in the order in which they come."""
         batch = list(messages)
         stage = stage_of(batch[0]) if batch else ""
+        self.asked = [message.metadata.dst_node_id for message in batch]
         is_lost = bool(self.on_push(stage))
         with self._lock:
             partitions = [self.partition(message.metadata.dst_node_id) for message in batch]
@@ -54,6 +61,7 @@ class SuperNodes(InProcessGrid):
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Let the nodes answer all that waits, one message after the other."""
+        self.on_pull()
         with self._lock:
             for is_lost, message in self._waiting:
                 error = Message(Error(NODE_UNAVAILABLE, "gone"), reply_to=message)

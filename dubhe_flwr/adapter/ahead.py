@@ -1,9 +1,12 @@
 """Plans coming rounds in a thread while the clients of an earlier round train.
 
-Theory of operation. A node answers one message after the other, so a request to draw waits while
-the node trains. An exchange with all nodes therefore takes about as long as training does, and a
-round whose selection takes n exchanges is begun n + 1 rounds before it trains. If it is the first
-round of an epoch, these exchanges include the registration.
+Theory of operation. A node answers one message after the other, and starts a process for each: a
+request that waits while the node trains is answered right afterwards, and would delay the next
+training if the node is selected again. So an exchange is spread over two rounds: nodes that do not
+train in the first one are asked in it, and the others in the second one. A round whose selection
+takes n exchanges is begun 2n + 1 rounds before it trains; if it comes so early in an epoch that
+fewer are left, some exchanges take one round. If it is the first round of an epoch, the exchanges
+include the registration.
 
 | event | what happens |
 |---|---|
@@ -18,86 +21,28 @@ chain, and the thread works at its end. Only one exchange is ever under way: to 
 is not planned, the main thread ends this one first.
 """  # noqa: E501 - a table
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from logging import ERROR, INFO, WARNING
+from itertools import count
+from logging import INFO, WARNING
 from threading import Condition, Event, Thread
 from typing import Any, Final
 
-from dubhe_flwr.adapter.transport import advice_on, log
-from dubhe_flwr.errors import DubheError, QuorumError
-from dubhe_flwr.protocol import Batch, NodeFailure, Plan, Replies, Selector, Stage
+from dubhe_flwr.adapter.exchanges import Exchanges, write_log
+from dubhe_flwr.adapter.transport import log
+from dubhe_flwr.errors import DubheError
+from dubhe_flwr.protocol import Batch, Plan, Replies, Selector, Stage
 
 Present = Callable[[], Collection[int]]
 """Returns the ids of the connected nodes."""
 SendAhead = Callable[[Batch, Callable[[], bool]], Replies]
 """Sends a batch and returns the replies that came before the function returned True."""
 
-_ERROR: Final = "dubhe: %s: error of %s: %.200r"
 _NOT_PLANNED: Final = (
     "dubhe: this round was not planned while clients trained, and is selected now: %s"
 )
 _SILENT_SECONDS: Final = 1.0  # seconds that a round waits before the log says so
 _ASSUMED_EXCHANGES: Final = 2  # exchanges assumed for a kind of selection that has not happened yet
-
-
-def write_log(level: int, line: str) -> None:
-    """Write a line to Flower's log."""
-    log(level, "%s", line)
-
-
-class Exchanges:
-    """A selector with its state, which advances with every answered batch.
-
-    Parameters
-    ----------
-    selector : Selector
-        The selector.
-    state : object
-        Its state; the attribute of that name holds the latest one, even after an error.
-    write : callable (int, str) -> None
-        Receives level and text of each log line about failing nodes.
-    """
-
-    def __init__(
-        self, selector: Selector[Any], state: Any, write: Callable[[int, str], None]
-    ) -> None:
-        self.selector = selector
-        self.state = state
-        self._write = write
-
-    def begin(
-        self, server_round: int, present: Collection[int], eligible: Collection[int]
-    ) -> Batch | Plan:
-        """Begin a round."""
-        begun = self.selector.begin_round(self.state, server_round, present, eligible)
-        self.state, outcome = begun
-        return outcome
-
-    def finish(self, outcome: Batch | Plan, send: Callable[[Batch], Replies]) -> Plan:
-        """Send one batch after the other until the round is planned."""
-        while isinstance(outcome, Batch):
-            replies = send(outcome)
-            advice = self._report_failures(outcome, replies)
-            try:
-                self.state, outcome = self.selector.step(self.state, replies)
-            except QuorumError as error:
-                raise QuorumError(f"{error} {advice}".strip()) from None
-        return outcome
-
-    def _report_failures(self, batch: Batch, replies: Replies) -> str:
-        """Report the nodes' most frequent error, and return advice against it, if there is any."""
-        reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
-        for reason, number in reasons.most_common(1):
-            nodes = "1 node" if number == 1 else f"{number} nodes"
-            self._write(WARNING, _ERROR % (batch.header.stage, nodes, reason))
-            if reason.startswith("label_counts: "):  # a simulated node's owner reads this log
-                return reason
-            if advice := advice_on(reason):
-                self._write(ERROR, f"dubhe: {advice}")
-                return f"{advice[0].upper()}{advice[1:]}."
-        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +77,8 @@ class PlansAhead:
         self._planned: dict[int, PlannedRound] = {}
         self._end: tuple[int, Any] | None = None  # the last round in the chain, and its state
         self._training = 0  # the round that trains
+        self._trained: Collection[int] = ()  # the nodes that train in it
+        self._is_awaited = False  # whether a round waits for its plan
         self._is_running = False
         self._failure: Sequence[tuple[int, str]] = ()  # log lines that explain it
         self._waits_for = ""
@@ -148,7 +95,7 @@ class PlansAhead:
 
     def begin(
         self,
-        server_round: int,
+        plan: Plan,
         last_round: int | None,
         state: Any,
         present: Present,
@@ -158,19 +105,22 @@ class PlansAhead:
 
         Parameters
         ----------
-        server_round, last_round : int
-            The round that trains, and the last round of the run, if known.
+        plan : Plan
+            The round that trains.
+        last_round : int, optional
+            The last round of the run, if known.
         state : object
             The selector's state after that round, where the chain begins.
         present, send
             How to list and reach the nodes.
         """
         with self._changed:
-            self._training = server_round
+            self._training, self._trained = plan.server_round, plan.participants
+            self._changed.notify_all()
             if self._is_running or self._failure:
                 return
             if self._end is None:
-                self._end = server_round, state
+                self._end = plan.server_round, state
             self._is_running = True
             self._stop.clear()
         arguments = (last_round, present, send)
@@ -183,9 +133,12 @@ class PlansAhead:
             return server_round in self._planned or not self._is_running
 
         with self._changed:
+            self._is_awaited = not is_known()
+            self._changed.notify_all()
             if not self._changed.wait_for(is_known, _SILENT_SECONDS):
                 log(INFO, "dubhe: round %s waits until %s", server_round, self._waits_for)
                 self._changed.wait_for(is_known)
+            self._is_awaited = False
             return self._planned.pop(server_round, None)
 
     def withdraw(self, state: Any) -> Any:
@@ -202,6 +155,8 @@ class PlansAhead:
     def stop(self) -> None:
         """Tell the thread to end, without waiting for it."""
         self._stop.set()
+        with self._changed:
+            self._changed.notify_all()
 
     def _run(self, last_round: int | None, present: Present, send: SendAhead) -> None:
         """Plan round after round until none is due."""
@@ -240,15 +195,14 @@ class PlansAhead:
         """
         last, state = self._end or (training, None)
         planned: dict[int, PlannedRound] = {}
-        farthest = training + 1 + max(self._num_exchanges.values(), default=_ASSUMED_EXCHANGES)
+        farthest = training + 1 + 2 * max(self._num_exchanges.values(), default=_ASSUMED_EXCHANGES)
         for server_round in range(last + 1, min(farthest, last_round or farthest) + 1):
             try:
                 after, outcome = self._selector.begin_round(state, server_round, here, here)
             except DubheError:
                 return None  # if it still fails in its own round, it is reported then
             if isinstance(outcome, Batch):
-                lead = 1 + self._num_exchanges.get(outcome.header.stage, _ASSUMED_EXCHANGES)
-                if server_round > training + lead:
+                if server_round > training + 1 + 2 * self._exchanges_of(outcome):
                     return None
                 self._keep(server_round - 1, state, planned)
                 return server_round, after, outcome
@@ -258,12 +212,19 @@ class PlansAhead:
             planned[server_round] = PlannedRound(outcome, state)
         return None
 
+    def _exchanges_of(self, first: Batch) -> int:
+        """Return the number of exchanges that a selection took the last time."""
+        return self._num_exchanges.get(first.header.stage, _ASSUMED_EXCHANGES)
+
     def _plan(self, server_round: int, state: Any, batch: Batch, send: SendAhead) -> None:
         """Plan a round that needs exchanges."""
+        exchanges_left = count(self._exchanges_of(batch), -1)
 
         def exchange(batch: Batch) -> Replies:
             self._waits_for = f"{len(batch.requests)} nodes have answered {batch.header.stage}"
-            replies = send(batch, self._stop.is_set)
+            rounds_left = server_round - self._training - 1
+            may_spread = rounds_left > max(1, next(exchanges_left))
+            replies = self._spread(batch, send) if may_spread else send(batch, self._stop.is_set)
             if self._stop.is_set():
                 raise _StoppedError
             return replies
@@ -283,6 +244,25 @@ class PlansAhead:
         self.learn(plan)
         planned = PlannedRound(plan, exchanges.state, log_lines)
         self._keep(server_round, exchanges.state, {server_round: planned})
+
+    def _spread(self, batch: Batch, send: SendAhead) -> Replies:
+        """Send a batch to nodes that do not train now, and in the next round to the others."""
+        with self._changed:
+            training, trained = self._training, frozenset(self._trained)
+
+        def may_go_on() -> bool:
+            return training != self._training or self._is_awaited or self._stop.is_set()
+
+        def send_to(nodes: Collection[int]) -> Replies:
+            requests = {node: body for node, body in batch.requests.items() if node in nodes}
+            return send(Batch(batch.header, requests), self._stop.is_set) if requests else {}
+
+        replies = send_to(batch.requests.keys() - trained)
+        if later := batch.requests.keys() & trained:
+            with self._changed:
+                self._changed.wait_for(may_go_on)
+            replies = {**replies, **send_to(later)}
+        return replies
 
     def _keep(self, last: int, state: Any, planned: Mapping[int, PlannedRound]) -> None:
         """Extend the chain of states, and keep the rounds planned."""

@@ -1,5 +1,7 @@
 """On real nodes, rounds are planned while clients of earlier rounds train."""
 
+import logging
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,7 +14,9 @@ import pytest
 from apis import NUM_NODES, SELECTION, Api, Killed, in_both_apis
 from supernodes import SuperNodes
 
-from dubhe_flwr.protocol import Batch, Memory, Replies
+from dubhe_flwr.adapter import ahead
+from dubhe_flwr.adapter.ahead import PlannedRound
+from dubhe_flwr.protocol import Batch, Memory, Plan, Replies
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.rules import Prices
 
@@ -45,13 +49,16 @@ def spent(grid: Any) -> dict[int, tuple[object, ...]]:
     return found
 
 
-@pytest.mark.parametrize("rule", [Prices(), SELECTION["rule"]], ids=["prices", "paper"])
-def test_rounds_are_planned_while_clients_train(api: Api, rule: Any) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [{**SETTINGS, "rule": Prices()}, {"registration_interval": 9, "rounds_per_draw": 6}],
+    ids=["registrations", "draws"],
+)
+def test_rounds_are_planned_while_clients_train(api: Api, settings: dict[str, Any]) -> None:
     """After round 1 no round waits for an exchange; sets, model and accounts stay the same."""
-    of_rule = {"rule": rule, "determination": None}
     runs = []
     for grid in (api.grid(), supernodes(api)):
-        strategy = api.dubhe(**{**SETTINGS, **of_rule})
+        strategy = api.dubhe(**settings, determination=None)
         model = api.run(strategy, grid, NUM_ROUNDS)
         stages = [[report.stage for report in plan.stages] for plan in strategy.plans]
         as_bytes = [array.tobytes() for array in model]
@@ -61,8 +68,32 @@ def test_rounds_are_planned_while_clients_train(api: Api, rule: Any) -> None:
     assert {thread for thread, _ in grid.exchanges[:first]} == {MAIN}
     assert {thread for thread, _ in grid.exchanges[first:]} == {AHEAD}
     assert all(thread.daemon for thread, _, _ in grid.pushed if thread.name == AHEAD)
-    begun = [stage for _, stage, _ in grid.pushed if stage in {"train", "join"}]
-    assert begun.index("train") < [i for i, s in enumerate(begun) if s == "join"][1]
+    begun = [stage for _, stage, _ in grid.pushed]
+    assert begun.index("train") < begun.index("participate", begun.index("participate") + 1)
+
+
+@pytest.mark.parametrize(
+    ("trained", "expected"),
+    [((1, 2), [[0, 3], [1, 2]]), ((4,), [[0, 1, 2, 3]]), (range(4), [[0, 1, 2, 3]])],
+    ids=["some", "none", "all"],
+)
+def test_nodes_are_asked_while_they_do_not_train(
+    api: Api, trained: Sequence[int], expected: list[list[int]]
+) -> None:
+    """Nodes that train are asked in the next round, or once the main thread waits for them."""
+    planner = api.dubhe().driver._ahead
+    sent: list[list[int]] = []
+
+    def send(batch: Batch, _is_over: Any) -> Replies:
+        sent.append(list(batch.requests))
+        planner._training = 2
+        return {node: {} for node in batch.requests}
+
+    planner._training, planner._trained, planner._is_awaited = 1, trained, len(trained) == 4
+    requests: Any = dict.fromkeys(range(4))
+    replies = planner._spread(Batch(Envelope(bytes(16), "join", 1), requests), send)
+    assert sent == expected
+    assert sorted(replies) == [0, 1, 2, 3]
 
 
 def test_stage_timeout_begins_after_training(api: Api) -> None:
@@ -151,23 +182,26 @@ def test_a_failure_ahead_is_logged_in_its_round(
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
 def test_no_round_is_lost_whatever_happens_when(api: Api, seed: int, tmp_path: Path) -> None:
-    """Every round trains, though nodes come and go, requests fail and the server is killed."""
+    """Every round trains, though nodes come and go, connections break and the server is killed."""
     rng = np.random.default_rng(seed)
     grid, trained = supernodes(api), list[tuple[int, bytes | None]]()
+    rule = {"rule": Prices(), "determination": None} if seed % 2 else {}  # with a committee
 
-    def strike(_stage: str) -> None:
+    def strike(_stage: str = "") -> None:
         what = rng.random()
-        if what < 0.1:
-            grid.gone ^= {int(rng.choice(list(grid.contexts)))}
-        elif what < 0.15:
+        if what < 0.06 and grid.asked:  # which may be an agent, or the whole committee
+            grid.gone.add(int(rng.choice(grid.asked)))
+        elif what < 0.12 and grid.gone:
+            grid.gone.remove(int(rng.choice(sorted(grid.gone))))
+        elif what < 0.14:
             raise OSError("cable")
-        elif what < 0.2:
-            raise Killed
+        elif what < 0.16:
+            raise Killed if rng.random() < 0.5 else KeyboardInterrupt
 
-    grid.on_push = strike
+    grid.on_push = grid.on_pull = strike
     for _ in range(60):
-        strategy = api.dubhe(**SETTINGS, on_failure="random", checkpoint_dir=tmp_path)
-        with suppress(Killed, OSError, ValueError):
+        strategy = api.dubhe(**SETTINGS, **rule, on_failure="random", checkpoint_dir=tmp_path)
+        with suppress(Killed, KeyboardInterrupt, OSError, ValueError):
             api.run(strategy, grid, NUM_ROUNDS)
         trained += [(plan.server_round, plan.epoch) for plan in strategy.plans]
         if strategy.rounds_done == NUM_ROUNDS:
@@ -176,3 +210,40 @@ def test_no_round_is_lost_whatever_happens_when(api: Api, seed: int, tmp_path: P
     assert {server_round for server_round, _ in trained} == set(range(1, NUM_ROUNDS + 1))
     used = Counter(pair for pair in trained if pair[1] is not None)
     assert max(used.values()) == 1
+
+
+def test_an_interrupted_run_plans_no_further(api: Api) -> None:
+    """After Ctrl-C while clients train, the thread ends."""
+    strategy, grid = api.dubhe(registration_interval=20, rounds_per_draw=4), supernodes(api)
+
+    def interrupt(*_arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    strategy.strategy.aggregate_fit = strategy.strategy.aggregate_train = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        api.run(strategy, grid, NUM_ROUNDS)
+    if api.is_fit:  # the process ends without a word to the strategy
+        strategy.driver.stop()
+    for thread in threading.enumerate():
+        if thread.name == AHEAD:
+            thread.join(60)
+            assert not thread.is_alive()
+
+
+def test_a_late_plan_says_what_it_waits_for(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names the round that waits, and the exchange that it waits for."""
+    late = api.dubhe().driver._ahead
+    late._is_running, late._waits_for = True, "8 nodes have answered join"
+    monkeypatch.setattr(ahead, "_SILENT_SECONDS", 0.0)
+    planned = PlannedRound(Plan(5, (), ()), None)
+
+    class Arrives(logging.Handler):
+        def emit(self, _record: logging.LogRecord) -> None:
+            late._keep(5, None, {5: planned})
+
+    monkeypatch.setattr(logging.getLogger("flwr"), "handlers", [Arrives()])
+    caplog.clear()
+    assert late.take(5) is planned
+    assert caplog.messages == ["dubhe: round 5 waits until 8 nodes have answered join"]

@@ -235,7 +235,7 @@ def test_waiting_for_the_simulation_engine_ends_when_nodes_stop_coming(
         return list(real(self))[: int(2 * seconds)]
 
     clock = SimpleNamespace(monotonic=lambda: seconds, perf_counter=lambda: seconds, sleep=sleep)
-    monkeypatch.setattr("dubhe_flwr.adapter.selecting.time", clock)
+    monkeypatch.setattr("dubhe_flwr.adapter.driver.time", clock)
     monkeypatch.setattr(WatchedGrid, "get_node_ids", some)
     api.run(api.dubhe(num_participants=10), api.grid(), 1)  # nodes connect one at a time
     assert seconds == pytest.approx(5, abs=0.3)

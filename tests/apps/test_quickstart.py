@@ -26,7 +26,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Collect the clients selected in each round."""
     selected: list[tuple[str, ...]] = []
     take_note = lambda plan, _seconds: selected.append(plan.aliases)  # noqa: E731
-    monkeypatch.setattr("dubhe_flwr.adapter.selecting.log_plan", take_note)
+    monkeypatch.setattr("dubhe_flwr.adapter.driver.log_plan", take_note)
     return selected
 
 

@@ -1,0 +1,299 @@
+"""Runs a selector round by round for a strategy of either of Flower's APIs.
+
+The driver waits for nodes, takes a round that was planned ahead or selects it now, logs the
+outcome, and tracks training, so that coming rounds can be planned while clients train (`ahead`).
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from logging import INFO, WARNING
+from math import inf
+from threading import Lock
+from typing import Any, Final, Protocol, TypeVar
+
+from dubhe_flwr.adapter.ahead import PlansAhead
+from dubhe_flwr.adapter.arguments import DubheArguments, Options
+from dubhe_flwr.adapter.exchanges import Exchanges, write_log
+from dubhe_flwr.adapter.plan_log import counted, log_plan
+from dubhe_flwr.adapter.resume import Run
+from dubhe_flwr.adapter.transport import WarnOnceFilter, after, log
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Batch, Plan, Replies, Selector
+from dubhe_flwr.protocol.simulated_nodes import SimulatedNodes
+
+ReplyT = TypeVar("ReplyT")
+
+_TRAINS_OTHERS: Final = (
+    "dubhe: the wrapped strategy trains %s of the %s selected clients, and %s that were not "
+    "selected; configure it to train every client that it receives"
+)
+_OVERRIDES_ELIGIBLE: Final = (
+    "dubhe: %s overrides eligible, whose answer may change at any moment, so each round waits for "
+    "its selection"
+)
+
+
+class Send(Protocol):
+    """Sends a batch and waits for replies until a timeout, or until a function returns True."""
+
+    def __call__(
+        self, batch: Batch, timeout: float | None, is_over: Callable[[], bool] | None = None, /
+    ) -> Replies:
+        """Return the replies by node id."""
+
+
+class Owner(Protocol):
+    """The part of a selecting strategy that the driver uses."""
+
+    strategy: Any
+
+    @property
+    def looks_at_present(self) -> bool:
+        """Whether no round can be planned ahead."""
+
+    def eligible(self, server_round: int, node_ids: Sequence[int], /) -> Sequence[int]:
+        """Return which of the connected nodes may be selected."""
+
+
+class SelectionDriver:
+    """Runs a selector for a strategy, its owner, round by round and over any transport.
+
+    `metrics` describe the last selection, for Flower's Result or History: the clients that trained,
+    the share of all clients selected so far in this process, bytes, and the seconds for which the
+    round waited. On real nodes, coming rounds are planned while clients train.
+    """
+
+    def __init__(self, owner: Owner, selector: Selector[Any], options: Options) -> None:
+        self.selector = selector
+        self.options = options
+        expected = options.expected_nodes
+        self.expected_nodes = selector.num_participants if expected is None else expected
+        self.run = Run(owner.strategy, selector, options)
+        self._owner = owner
+        self._nodes, self._filter = SimulatedNodes(), WarnOnceFilter()
+        self._selected: set[str] = set()
+        self._warned_of: set[str] = set()
+        self._ahead = PlansAhead(selector)
+        self._reach: tuple[
+            Callable[[], Sequence[int]], Send
+        ]  # lists and reaches this round's nodes
+        self._lock = Lock()
+        self._to_push = 0  # training messages still to be pushed before planning ahead begins
+        # The app's own batches, which nodes answer before any batch that Dubhe sends later.
+        self._num_sent = self._num_answered = 0
+        self.metrics: dict[str, int | float] = {}
+
+    def plan_round(
+        self,
+        server_round: int,
+        present: Callable[[], Sequence[int]],
+        send: Send,
+        patience: Callable[[], float],
+    ) -> Plan:
+        """Select the clients of a round and return the plan.
+
+        `server_round` is Flower's number; the plan has the number in the whole run. `present`
+        returns the ids of the connected nodes, and `patience` the seconds to wait for one more.
+        """
+        run = self.run
+        if server_round <= 1:  # Flower begins a run, perhaps with other nodes
+            self._nodes, self._filter = SimulatedNodes(), WarnOnceFilter()
+            self.stop()
+            self._ahead = PlansAhead(self.selector)
+        self.app_answered()
+        self._reach = present, send
+        server_round = run.begin_round(server_round)
+        if run.plan is None:
+            self._wait_for_nodes(present, patience)
+            self._check_nodes(len(present()), patience())
+        begin = time.perf_counter()
+        planned = self._ahead.take(server_round)
+        node_ids = present()
+        eligible: Sequence[int] | None = self._owner.eligible(server_round, node_ids)
+        if eligible is None:
+            raise SettingsError("eligible() returned nothing; let it return node ids.")
+        plan = None
+        if planned is not None:
+            plan = self.selector.adapted(planned.state, planned.plan, node_ids, eligible)
+        if planned is None or plan is None:
+            plan = self._select(server_round, node_ids, eligible)
+        else:
+            run.state = planned.state
+            for line in planned.log_lines:
+                write_log(*line)
+        run.plan = plan
+        seconds = time.perf_counter() - begin
+        self._selected.update(plan.aliases)
+        self.metrics = {
+            "selection-coverage": len(self._selected) / max(len(node_ids), len(self._selected), 1),
+            "selection-seconds": seconds,
+            "selection-bytes": plan.bytes_up + plan.bytes_down,
+        }
+        log_plan(plan, seconds)
+        if self.options.on_selection is not None:
+            answer = self.options.on_selection(plan, seconds)
+            try:
+                for name, value in answer.items() if isinstance(answer, Mapping) else ():
+                    self.metrics[name] = value if type(value) is int else float(value)
+            except (TypeError, ValueError):
+                raise SettingsError(
+                    f"on_selection returned {name}={value!r:.60}; let its values be numbers."
+                ) from None
+        return plan
+
+    def _select(self, server_round: int, present: Sequence[int], eligible: Sequence[int]) -> Plan:
+        """Select the clients of a round that was not planned ahead."""
+        _, send = self._reach
+        state, timeout = self._ahead.withdraw(self.run.state), self.options.stage_timeout
+        exchanges = Exchanges(self.selector, state, write_log)
+        try:
+            outcome = exchanges.begin(server_round, present, eligible)
+            plan = exchanges.finish(outcome, lambda batch: self._exchange(send, batch, timeout))
+        finally:
+            self.run.state = exchanges.state
+        self._ahead.learn(plan)
+        return plan
+
+    def training_begins(self, num_messages: int) -> None:
+        """Plan ahead as soon as all training messages of this round are pushed."""
+        self.app_is_asked()
+        self._to_push = num_messages
+
+    def app_is_asked(self) -> None:
+        """Note that the app sends messages to nodes."""
+        self._num_sent += 1
+
+    def app_answered(self) -> None:
+        """Note that all of the app's messages were answered or given up."""
+        self._num_answered = self._num_sent
+
+    def pushed(self, num_messages: int) -> None:
+        """Count pushed messages, and plan ahead after the last training message."""
+        with self._lock:  # strategies with configure_fit send from several threads
+            was_training, self._to_push = self._to_push > 0, self._to_push - num_messages
+            if not was_training or self._to_push > 0:
+                return
+        run = self.run
+        if run.plan is None or not self.selector.plans_ahead:
+            return
+        if self._owner.looks_at_present:
+            self._warn_once(_OVERRIDES_ELIGIBLE, type(self._owner).__name__)
+            return
+        present, send = self._reach
+        self._ahead.begin(run.plan, run.last, run.state, present, partial(self._send_ahead, send))
+
+    def stop(self) -> None:
+        """Stop planning rounds ahead."""
+        self._ahead.stop()
+
+    def _send_ahead(self, send: Send, batch: Batch, is_stopped: Callable[[], bool]) -> Replies:
+        """Exchange a batch while clients train; the timeout begins once they can answer."""
+        asked: int | None = None
+        is_late: Callable[[], bool] | None = None
+
+        def is_over() -> bool:
+            nonlocal asked, is_late
+            if asked is None:  # the batch is pushed: nodes answer what the app sent before it first
+                asked = self._num_sent
+            if is_late is None and self._num_answered >= asked:
+                is_late = after(self.options.stage_timeout)
+            return is_stopped() or (is_late is not None and is_late())
+
+        return self._exchange(send, batch, None, is_over)
+
+    def _exchange(
+        self,
+        send: Send,
+        batch: Batch,
+        timeout: float | None,
+        is_over: Callable[[], bool] | None = None,
+    ) -> Replies:
+        """Return the replies of the nodes, including those simulated in this process."""
+        with self._filter:
+            return self._nodes.exchange(batch, lambda left: send(left, timeout, is_over))
+
+    def check_trained(self, node_ids: Sequence[int]) -> None:
+        """Warn once if the wrapped strategy does not train exactly the selected nodes."""
+        selected = self.run.plan.participants if self.run.plan is not None else ()
+        if sorted(node_ids) != sorted(selected):
+            kept = len(set(node_ids).intersection(selected))
+            self._warn_once(_TRAINS_OTHERS, kept, len(selected), len(node_ids) - kept)
+
+    def _warn_once(self, line: str, *values: object) -> None:
+        """Write a warning to the log, unless the line was written before."""
+        if line not in self._warned_of:
+            log(WARNING, line, *values)
+        self._warned_of.add(line)
+
+    def in_order(
+        self, replies: Iterable[ReplyT], node_id_of: Callable[[ReplyT], int]
+    ) -> list[ReplyT]:
+        """Return replies in the plan's order, since floating-point sums depend on the order."""
+        participants = self.run.plan.participants if self.run.plan is not None else ()
+        places = {node_id: place for place, node_id in enumerate(participants)}
+        return sorted(replies, key=lambda reply: places.get(node_id_of(reply), len(places)))
+
+    def count_trained(self, number: int) -> None:
+        """Add the number of clients that trained, selected or not, to the metrics."""
+        self.metrics["selection-clients"] = number
+
+    def completed(self, server_round: int) -> int:
+        """Return the number of the run's round that was trained."""
+        self.run.rounds_done = self.run.first + server_round
+        return self.run.rounds_done
+
+    def to_evaluate(self) -> tuple[int, ...] | None:
+        """Return the nodes on which to evaluate, or None for all nodes."""
+        if self.options.evaluate_on == "all" or self.run.plan is None:
+            return None
+        return self.run.plan.participants
+
+    def _wait_for_nodes(
+        self, present: Callable[[], Sequence[int]], patience: Callable[[], float]
+    ) -> None:
+        """Wait until the expected nodes are connected, up to `wait_timeout`."""
+        expected, there = self.expected_nodes, len(present())
+        seconds = self.options.wait_timeout if patience() else 0.0
+        begin = last_came = time.monotonic()
+        if there < expected and seconds:
+            nodes = counted(expected, "node", "nodes")
+            waiting = "dubhe: waiting up to %.0f s for %s; %s connected so far"
+            log(INFO, waiting, seconds, nodes, there)
+        while there < expected and (now := time.monotonic()) - begin <= seconds:
+            if there and now - last_came > patience():
+                break
+            time.sleep(0.2)
+            before, there = there, len(present())
+            last_came = time.monotonic() if there > before else last_came
+        if self.selector.num_participants <= there < expected:  # with fewer, the selector says so
+            log(
+                WARNING,
+                "dubhe: %s of %s expected nodes came within %.0f s; going on with them",
+                there,
+                expected,
+                time.monotonic() - begin,
+            )
+
+    def _check_nodes(self, there: int, patience: float) -> None:
+        """Refuse settings that cannot work with the connected nodes, and say how to add nodes."""
+        options = self.options
+        if not isinstance(options, DubheArguments) or options.on_failure == "random":
+            return
+        more = "start more nodes"
+        if patience < inf:
+            more = (
+                "simulate more nodes: --federation-config 'num-supernodes=N' of flwr run, or "
+                "num_supernodes of run_in_process and run_simulation"
+            )
+        if there < options.min_cohort:
+            raise SettingsError(
+                f"{counted(there, 'node is', 'nodes are')} connected, fewer than min_cohort="
+                f"{options.min_cohort}: a sum over so small a cohort would reveal what each node "
+                f"holds. Use the wrapped strategy without Dubhe, or {more}."
+            )
+        if there < options.num_participants and patience < inf:
+            raise SettingsError(
+                f"num_participants={options.num_participants} is above the number of nodes, "
+                f"{there}; select fewer, or {more}."
+            )
