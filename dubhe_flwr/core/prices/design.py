@@ -161,6 +161,10 @@ class PriceDesign:
         """Number of prices, including a."""
         return self.num_classes + 1 + self.weighted
 
+    def restored(self, values: tuple[float, ...]) -> PriceState:
+        """Return the state from its floats; raises `RefusedError` if they do not fit."""
+        return PriceState.from_floats(values, self.num_classes, self.width)
+
     def _opened(self, means: Floats, deviation: float) -> tuple[float, ...]:
         """Return the opening of a state, its means clipped to values that clients can have."""
         labels, heaviest = means[: self.num_classes], self.largest_weight

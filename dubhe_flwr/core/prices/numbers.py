@@ -45,20 +45,26 @@ class FixedPoint:
     room: int
 
     @classmethod
-    def of_opening(
-        cls, num_classes: int, max_clients: int, largest: float, noise: float | None
+    def of(
+        cls,
+        num_classes: int,
+        max_clients: int,
+        largest: float,
+        noise: float | None,
+        *,
+        opening: bool,
     ) -> Self:
-        """Return the integers of an opening; `noise` is sigma, or None for `noise_scale`."""
-        relative = (1.0 if noise is None else noise) / LEAST_VOLUNTEERS  # sigma / V
-        of_class = CLIP * UNIT / num_classes**0.5
-        return cls(largest, ceil(of_class * relative * (2.0 * max_clients) ** 0.5))
+        """Return the integers of a sum; `noise` is sigma, or None for `noise_scale`.
 
-    @classmethod
-    def of_exchange(cls, num_classes: int, largest: float, noise: float | None) -> Self:
-        """Return the integers of an exchange, where P has sqrt(C) times the noise of a class."""
+        In an exchange, P has sqrt(C) times the noise of a class.
+        """
+        of_p = CLIP * UNIT
+        of_class = of_p / num_classes**0.5
+        if opening:
+            relative = (1.0 if noise is None else noise) / LEAST_VOLUNTEERS  # sigma / V
+            return cls(largest, ceil(of_class * relative * (2.0 * max_clients) ** 0.5))
         share = _LARGEST_SHARE if noise is None else noise * 0.1**0.5  # N is 20 or more
-        deviations = CLIP * UNIT if largest > 1.0 else CLIP * UNIT / num_classes**0.5
-        return cls(largest, ceil(deviations * share))
+        return cls(largest, ceil((of_p if largest > 1.0 else of_class) * share))
 
     @property
     def max_value(self) -> int:

@@ -68,10 +68,10 @@ class PriceState:
 
         Raises `RefusedError` for anything else.
         """
-        latest, start = width + num_classes + 2, 1 + num_classes + 3
-        history = np.array(values[start + width :])
-        if len(values) < start + width or history.size % latest or not np.all(np.isfinite(values)):
+        opening, point = 1 + num_classes + 3, 1 + num_classes + 3 + width
+        history, latest = np.array(values[point:]), width + num_classes + 2
+        if len(values) < point or history.size % latest or not np.all(np.isfinite(values)):
             raise RefusedError("The saved state does not belong to these prices.")
-        rows = map(tuple, history.reshape(-1, latest).tolist())
-        opening, point = tuple(values[1:start]), tuple(values[start : start + width])
-        return cls(int(values[0]), False, opening, point, tuple(rows))
+        rows = tuple(map(tuple, history.reshape(-1, latest).tolist()))
+        parts = tuple(values[1:opening]), tuple(values[opening:point]), rows
+        return cls(int(values[0]), False, *parts)

@@ -130,13 +130,13 @@ class Prices(Rule):
         """Return the slots of a contribution to the opening."""
         if frame.num_classes < 2:
             raise SettingsError(f"num_classes={frame.num_classes} must be at least 2 for prices.")
-        extra = 1 + (frame.largest_weight > 1.0)
-        return Slots(frame.num_classes + extra, self._fixed_point(frame, opening=True).max_value)
+        number = self.settlement_slots(frame).number + 1
+        return Slots(number, self._fixed_point(frame, opening=True).max_value)
 
     def settlement_slots(self, frame: Frame) -> Slots:
         """Return the slots of a contribution to an exchange."""
-        extra = frame.largest_weight > 1.0
-        return Slots(frame.num_classes + extra, self._fixed_point(frame, opening=False).max_value)
+        number = frame.num_classes + (frame.largest_weight > 1.0)
+        return Slots(number, self._fixed_point(frame, opening=False).max_value)
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
         """Return the most sums that a node reads: the opening and eight exchanges."""
@@ -196,16 +196,12 @@ class Prices(Rule):
         state = advanced(
             design, memory, fixed_point, sums.tobytes(), num_clients, population.noise_in_sum
         )
-        prices = state
-        if own.frozen:
-            prices = PriceState.from_floats(own.frozen, design.num_classes, design.width)
+        prices = design.restored(own.frozen) if own.frozen else state
         labels, weight = self._position(own, population)
-        (probability,) = design.probabilities(
-            prices, labels, num_clients, weight, own.rng.random()
-        ).tolist()
-        most, most_entries = 1 + _MOST_EXCHANGES, self.most_entries(volunteers)
-        if most_entries is not None:  # later sums would contain noise alone
-            most = min(most, most_entries)
+        dither = own.rng.random()
+        (probability,) = design.probabilities(prices, labels, num_clients, weight, dither).tolist()
+        # Sums that label counts may no longer enter would contain noise alone.
+        most = min(1 + _MOST_EXCHANGES, self.most_entries(volunteers) or inf)
         if state.settled or state.num_sums >= most:
             return Settled(probability, left=() if own.frozen else state.as_floats())
         contribution = self._contribution(own, population, state)
@@ -271,10 +267,8 @@ class Prices(Rule):
         )
 
     def _fixed_point(self, frame: Frame, *, opening: bool) -> FixedPoint:
-        if opening:
-            sizes = frame.num_classes, frame.max_clients, frame.largest_weight
-            return FixedPoint.of_opening(*sizes, self.noise)
-        return FixedPoint.of_exchange(frame.num_classes, frame.largest_weight, self.noise)
+        sizes = frame.num_classes, frame.max_clients, frame.largest_weight
+        return FixedPoint.of(*sizes, self.noise, opening=opening)
 
 
 @lru_cache(maxsize=8)
@@ -287,8 +281,6 @@ def advanced(  # noqa: PLR0917 - the cache's keys are positional
     noise_shares: float,
 ) -> PriceState:
     """Return the state after a sum; the cache shares it between the nodes of a simulation."""
-    state = PriceState()
-    if memory is not None:
-        state = PriceState.from_floats(memory, design.num_classes, design.width)
+    state = PriceState() if memory is None else design.restored(memory)
     means = fixed_point.means(np.frombuffer(sums, dtype=np.int64), num_clients)
     return design.advance(state, means, num_clients, noise_shares)

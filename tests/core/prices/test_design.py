@@ -392,9 +392,9 @@ def test_floats_hold_the_whole_state(num_sums: int) -> None:
     for _ in range(num_sums):
         federation.step()
     values = federation.state.as_floats()
-    again = PriceState.from_floats(list(values), 3, design.width)
+    again = design.restored(values)
     assert again == replace(federation.state, settled=False)
     assert len(again.history) == min(num_sums - 1, 6)
     for unfit in (values[:-1], (*values, 0.0), (*values[:-1], float("nan"))):
         with pytest.raises(RefusedError, match="does not belong to these prices"):
-            PriceState.from_floats(unfit, 3, design.width)
+            design.restored(unfit)
