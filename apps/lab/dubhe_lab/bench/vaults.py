@@ -6,7 +6,6 @@ what the vault does is timed, not the rule, the messages or the training.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from itertools import product
 from statistics import median
 from typing import Final
@@ -35,7 +34,8 @@ from dubhe_flwr.protocol.wire.messages import (
     SettleRequest,
 )
 from dubhe_flwr.protocol.wire.messages import Committee as Appointed
-from dubhe_flwr.protocol.wire.statements import join_statement, split
+from dubhe_flwr.protocol.wire.roster import Roster, alias_digest, split
+from dubhe_flwr.protocol.wire.statements import join_statement
 from dubhe_flwr.protocol.wire.terms import SETTLEMENT, Terms
 from dubhe_lab.bench.measuring import BenchResults, environment, interleaved
 from dubhe_lab.experiments.options import CommandSettings, numbers, option, same
@@ -120,7 +120,10 @@ def bench_vaults(settings: VaultsSettings) -> BenchResults:
 
 def _terms(vault: str, number: int, num_classes: int, key_bits: int) -> Terms:
     announced = Settings(
-        num_participants=max(3, number // 50), key_bits=key_bits, max_registered=number
+        num_participants=max(3, number // 50),
+        equal_weights=True,
+        key_bits=key_bits,
+        max_registered=number,
     ).announced(seed=0)
     simulation_seed = 0 if vault == "plain" else None
     return Terms(replace(announced, vault=vault, simulation_seed=simulation_seed), num_classes)
@@ -128,21 +131,22 @@ def _terms(vault: str, number: int, num_classes: int, key_bits: int) -> Terms:
 
 def _prepared(terms: Terms, number: int) -> _Prepared:
     """Have a vault's nodes register and form a sum."""
-    seats, public_keys, signatures = _nodes(terms.announced, number)
+    seats, roster = _nodes(terms.announced, number)
     vault, slots = terms.vault, terms.vault.fields[SETTLEMENT]
     numbers_of_node = np.full(slots.number, slots.largest // 2)
     public, num_bytes = b"", {}
     actions: dict[str, Callable[[], object]] = {}
     if isinstance(vault, Committee):
-        appoint = AppointRequest(public_keys, tuple(range(COMMITTEE)), signatures)
+        appoint = AppointRequest(roster, tuple(range(COMMITTEE)))
         replies = [vault.appoint(seat, appoint, None) for seat in seats[:COMMITTEE]]
         actions["prepare"] = lambda: vault.appoint(seats[0], appoint, None)
         first, signed = replies[0][0], b"".join(reply.signature or b"" for reply, _ in replies)
         sealed = split(first.sealed_keys, SEALED_GROUP_KEY_BYTES)
-        roster, member_keys = sha256(public_keys).digest(), public_keys[: COMMITTEE * 32]
+        member_keys = b"".join(roster.keys[:COMMITTEE])
         requests = [
             RegisterRequest(
-                number, committee=Appointed(member_keys, roster, first.group_digest, each, signed)
+                number,
+                committee=Appointed(member_keys, roster.digest, first.group_digest, each, signed),
             )
             for each in sealed
         ]
@@ -162,13 +166,13 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
     else:
         requests = [RegisterRequest(number)]
         if terms.announced.vault == "paillier":
-            keygen = KeygenRequest(public_keys, signatures)
+            keygen = KeygenRequest(roster)
             actions["prepare"] = lambda: vault.make_key(seats[0], keygen)
             made = vault.make_key(seats[0], keygen)
             public = made.modulus
             sealed_key = made.sealed_keys[: sealed_bytes(terms.announced.key_bits)]
             signature = (made.signatures or b"")[:SIGNATURE_BYTES]
-            delivered = DeliveredKey(public, public_keys[:32], sealed_key, signature)
+            delivered = DeliveredKey(public, roster.keys[0], sealed_key, signature)
             requests = [RegisterRequest(number, delivered)]
         keys = [vault.accept(seats[0], requests[0], None)]
         distinct = [vault.hide(keys[0], _LABEL, numbers_of_node) for _ in range(_DISTINCT)]
@@ -188,19 +192,25 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
     return _Prepared(actions, num_bytes)
 
 
-def _nodes(announced: JoinRequest, number: int) -> tuple[Sequence[Seat], bytes, bytes]:
-    """Return the nodes, which trust each other, and their public keys and signatures."""
+def _nodes(announced: JoinRequest, number: int) -> tuple[Sequence[Seat], Roster]:
+    """Return the nodes, which trust each other, and their roster."""
     signing_keys = [Ed25519PrivateKey.generate() for _ in range(number)]
     trusted = TrustedKeys(key.public_key() for key in signing_keys)
     recipients = [RecipientKey.generate() for _ in range(number)]
     pinned = [PinnedKeys(key, trusted) for key in signing_keys]
     seats = [Seat(_EPOCH, key.to_bytes(), own) for key, own in zip(recipients, pinned, strict=True)]
     public_keys = [key.public_bytes for key in recipients]
+    aliases = [alias_digest(str(place)) for place in range(number)]
     signatures = [
-        own.sign(join_statement(_EPOCH, announced, key))
-        for own, key in zip(pinned, public_keys, strict=True)
+        own.sign(join_statement(_EPOCH, announced, key, None, alias))
+        for own, key, alias in zip(pinned, public_keys, aliases, strict=True)
     ]
-    return seats, b"".join(public_keys), b"".join(signatures)
+    return seats, Roster(
+        b"".join(public_keys),
+        None,
+        alias_digests=b"".join(aliases),
+        signatures=b"".join(signatures),
+    )
 
 
 def _size(message: Message) -> int:
