@@ -36,6 +36,8 @@ class Run:
     declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
     # Nodes that say their pinned keys make them eligible for a committee.
     candidates: frozenset[int] = frozenset()
+    # Members of committees that failed; the next committees use them last.
+    suspects: frozenset[int] = frozenset()
     num_refused_epochs: int = 0  # in a row; each one halves the number of nodes asked next
 
 

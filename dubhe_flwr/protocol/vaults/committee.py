@@ -62,10 +62,10 @@ from dubhe_flwr.protocol.wire.messages import Committee as Appointed
 from dubhe_flwr.protocol.wire.roster import split
 from dubhe_flwr.protocol.wire.statements import (
     appointment_statement,
-    check_roster,
     opened_statement,
     parameters_digest,
     release_statement,
+    roster_ranks,
 )
 
 CANDIDATES: Final = 2 * COMMITTEE
@@ -135,10 +135,11 @@ class Committee(Vault):
 
     def appoint(
         self, seat: Seat, request: AppointRequest, before: Member | None
-    ) -> tuple[AppointReply, Member]:
+    ) -> tuple[AppointReply, Member | None]:
         """Check who joined and who opens sums, and agree on pads with every node.
 
-        The server may ask twice, if the first reply was lost.
+        The server may ask twice, if the first reply was lost. A member that does not trust a node
+        objects: the server may ask again without it.
         """
         announced, own = self.announced, seat.delivery_key
         keys = request.roster.keys
@@ -154,8 +155,9 @@ class Committee(Vault):
             raise RefusedError("This node is not a member of this committee.")
         self.check_numbers(request.roster)
         if seat.pinned is not None:
-            signers = check_roster(seat.pinned, seat.epoch, announced, request.roster)
-            _check_ranks(seat.pinned, [signers[place] for place in places])
+            ranks = roster_ranks(seat.pinned, seat.epoch, announced, request.roster)
+            if -1 in ranks or not _may_be_members([ranks[place] for place in places]):
+                return AppointReply(ranks=ranks), before
         roster, place = request.roster.digest, member_keys.index(own.public_bytes)
         if before is not None and (
             before.opened or (before.roster, before.place) != (roster, place)
@@ -413,11 +415,15 @@ class _PadAdder(Adder):
 
 def _check_ranks(pinned: PinnedKeys, signers: Sequence[bytes]) -> None:
     """Check that the members are among the first trusted keys, in their order."""
-    ranks = [pinned.trusted.rank(signer) for signer in signers]
-    if ranks != sorted(set(ranks)) or ranks[-1] >= CANDIDATES:
+    if not _may_be_members([pinned.trusted.rank(signer) for signer in signers]):
         raise UntrustedError(
             f"The committee is not three of the first {CANDIDATES} trusted keys, in their order."
         )
+
+
+def _may_be_members(ranks: Sequence[int]) -> bool:
+    """Return whether keys of these ranks are a committee: among the first, in their order."""
+    return list(ranks) == sorted(set(ranks)) and ranks[-1] < CANDIDATES
 
 
 def _pad_key(own: RecipientKey, other: bytes, scope: bytes, member: bytes, node: bytes) -> bytes:
