@@ -28,7 +28,7 @@ from dubhe_flwr.protocol.vaults.committee import CANDIDATES, Committee
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinStatus, OpenReply, OpenRequest
 from dubhe_flwr.protocol.wire.roster import split
-from dubhe_flwr.protocol.wire.terms import REGISTRATION
+from dubhe_flwr.protocol.wire.terms import REGISTRATION, terms_of
 from dubhe_flwr.rules import Paper, Prices, Tries
 
 N, K = 20, 10
@@ -109,7 +109,8 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number(pinned: bool) 
     group = own.registered.keys[EPOCH_ID_BYTES:][: pads.KEY_BYTES]
     sent: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER]
     vector = pads.read(sent[row]["registration"], number)
-    name = prefixed(prefixed(REGISTRATION.encode(), bytes(8)), sha256(group).digest())
+    label_name, slots = prefixed(REGISTRATION.encode(), bytes(8)), (number - 1).to_bytes(8)
+    name = prefixed(label_name, slots, sha256(group).digest())
     for node_id in others:
         member = joined(nodes, node_id).member
         assert member is not None
@@ -417,20 +418,22 @@ def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
     assert expected[-1] == (16, 3.0)
 
 
-def test_two_group_keys_share_no_pads() -> None:
+def test_two_group_keys_or_lengths_share_no_pads() -> None:
     """A first member hands out two; noise tagged under one would drop out of a tag of the other."""
     nodes = federation()
     nodes.until(Stage.OPEN)
-    registered, vault = joined(nodes, nodes.ids[12]).registered, vault_of(nodes)
-    assert registered is not None
-    number, keys = vault.fields[REGISTRATION].number, registered.keys
+    place, vault = joined(nodes, nodes.ids[12]), vault_of(nodes)
+    assert place.registered is not None
+    keys, longer = place.registered.keys, terms_of(place.announced, 5).vault
     of_another = keys[:EPOCH_ID_BYTES] + bytes(pads.KEY_BYTES) + keys[-3 * 64 :]
     assert len(of_another) == len(keys)
-    one, other = (
-        pads.read(vault.hide(each, Label(REGISTRATION), np.zeros(number, np.int64)), number + 1)
-        for each in (keys, of_another)
-    )
-    assert (one != other).all()
+    label, sent = Label(REGISTRATION), []
+    for each, own in ((vault, keys), (vault, of_another), (longer, keys)):
+        number = each.fields[REGISTRATION].number
+        vector = each.hide(own, label, np.zeros(number, np.int64))
+        sent.append(pads.read(vector, number + 1)[:5])
+    one, *others = sent
+    assert all((one != other).all() for other in others)
 
 
 def test_members_sign_how_much_a_node_weighs() -> None:

@@ -151,7 +151,10 @@ def committees() -> Iterator[Case]:
         sent = [
             ref.in_pads(
                 ref.tagged(group, label, row),
-                [ref.pad(key, ref.pad_name(group, label), len(row) + 1) for key in keys[i]],
+                [
+                    ref.pad(key, ref.pad_name(group, label, len(row)), len(row) + 1)
+                    for key in keys[i]
+                ],
             )
             for i, row in enumerate(rows)
         ]

@@ -204,7 +204,7 @@ class Committee(Vault):
         """
         own, number = _Keys.from_bytes(keys), self.fields[label.field].number
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8), count=member.num_joined)
-        name = _pad_name(own.group, label)
+        name = _pad_name(own.group, label, number)
         covered_keys = compress(split(member.pad_keys, pads.KEY_BYTES), bits)
         padding = pads.total(pads.pads(covered_keys, name, number + 1))
         factors = _factors(own.group, label, number)
@@ -296,8 +296,9 @@ class Committee(Vault):
         """Return the numbers and their tag, plus the pads from all members."""
         own = _Keys.from_bytes(keys)
         values = self.fields[label.field].check(label.field, numbers)
-        factors, name = _factors(own.group, label, len(values)), _pad_name(own.group, label)
-        padding = pads.pads(split(own.pad_keys, pads.KEY_BYTES), name, len(values) + 1)
+        number = len(values)
+        factors, name = _factors(own.group, label, number), _pad_name(own.group, label, number)
+        padding = pads.pads(split(own.pad_keys, pads.KEY_BYTES), name, number + 1)
         return pads.written(pads.total([pads.tagged(values, factors), *padding]))
 
     def vector_bytes(self, field: str) -> int:
@@ -458,13 +459,15 @@ def _nonce(place: int) -> bytes:
     return place.to_bytes(12)
 
 
-def _pad_name(group: bytes, label: Label) -> bytes:
-    """Return the name of the pads of a sum, which differ where nodes were given two group keys.
+def _pad_name(group: bytes, label: Label, number: int) -> bytes:
+    """Return the name of the pads of a sum.
+
+    Pads differ where nodes were given two group keys, or expect vectors of another length.
 
     With the same pads a member's noise, tagged under one key, would drop out of a tag under the
     other one and leave an exact number.
     """
-    return prefixed(_name(label), _digest(group))
+    return prefixed(_name(label), number.to_bytes(8), _digest(group))
 
 
 def _name(label: Label) -> bytes:
