@@ -4,6 +4,7 @@ N = 20 nodes of four classes with K = 10 and a pool of 12, so that sigma is 1.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
@@ -213,6 +214,20 @@ class TestTheRoster:
         assert len(ranks) == 8 * N
         assert not any(reply[name] for name in ("group-digest", "sealed-keys"))
         assert joined(nodes, nodes.ids[0]).member is None
+
+    @pytest.mark.parametrize("members", [(0, 1, 2), (0, 1, 6), (0, 0, 0)])
+    def test_a_server_that_asks_again_and_again(self, members: tuple[int, ...]) -> None:
+        """Every request after the first one counts as an epoch, whatever becomes of it."""
+        nodes = federation()
+        asked, batch = nodes.ids[0], nodes.until(Stage.APPOINT)
+        set_policy(nodes, asked, max_epochs_per_day=3)
+        for sequence in (10, 11, 12):
+            with suppress(RefusedError):
+                request = {**batch.fields[asked], "members": numbers(*members)}
+                nodes.handle(asked, {**request, "sequence": sequence})
+        assert nodes.session(asked).memory.allowance.num_epochs == 3
+        with pytest.raises(RefusedError, match="of this node's owner is reached"):
+            nodes.handle(asked, {**batch.fields[asked], "sequence": 13})
 
     def test_what_a_node_refuses(self) -> None:
         """A Sybil's group key, another roster or number of nodes, and what another epoch signed."""
