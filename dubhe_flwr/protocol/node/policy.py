@@ -156,7 +156,7 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
             "dubhe: the server runs a simulation; without simulated=True the node stays out."
         )
         return JoinStatus.NOT_SIMULATED
-    hides_clients = request.vault == "committee" and rule_of(request).hides_clients
+    hides_clients = request.has_committee and rule_of(request).hides_clients
     may_see_all = policy.pinned is None or policy.simulated or policy.exact_sums
     if not (hides_clients or may_see_all):
         logger.warning(

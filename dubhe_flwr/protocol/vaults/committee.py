@@ -52,13 +52,13 @@ from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE,
     PUBLIC_KEY_BYTES,
+    Appointment,
     AppointReply,
     AppointRequest,
     OpenReply,
     OpenRequest,
     RegisterRequest,
 )
-from dubhe_flwr.protocol.wire.messages import Committee as Appointed
 from dubhe_flwr.protocol.wire.roster import split
 from dubhe_flwr.protocol.wire.statements import (
     appointment_statement,
@@ -331,7 +331,7 @@ class Committee(Vault):
         return self.fields[label.field].check_sum(sums, num_clients)
 
     def _signers(
-        self, seat: Seat, pinned: PinnedKeys, appointed: Appointed, request: RegisterRequest
+        self, seat: Seat, pinned: PinnedKeys, appointed: Appointment, request: RegisterRequest
     ) -> bytes:
         """Return the members' public signing keys, once all signatures are checked."""
         signatures = list(split(appointed.signatures or b"", SIGNATURE_BYTES))

@@ -177,7 +177,7 @@ class AppointReply(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Committee:
+class Appointment:
     """Tells a node who opens the sums of its epoch, with the group key sealed for it."""
 
     member_keys: bytes  # public halves of the members' keys for delivery
@@ -204,7 +204,7 @@ class RegisterRequest(Message):
 
     num_joined: int
     key: DeliveredKey | None = None
-    committee: Committee | None = None
+    committee: Appointment | None = None
     mean_examples: float | None = None
 
     def __post_init__(self) -> None:

@@ -1,14 +1,14 @@
 """The stage `appoint`: three nodes become the committee that opens the sums of the epoch."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
-from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.context import AwaitingMembers, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes, candidates_of
-from dubhe_flwr.protocol.coordinator.stages.keygen import KeyMade
+from dubhe_flwr.protocol.coordinator.stages.keygen import ReadyToRegister
 from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
 from dubhe_flwr.protocol.replies import accept_replies
@@ -18,9 +18,9 @@ from dubhe_flwr.protocol.vaults.committee import (
 )
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE,
+    Appointment,
     AppointReply,
     AppointRequest,
-    Committee,
     RegisterRequest,
     Stage,
 )
@@ -31,13 +31,10 @@ _MAJORITY: Final = COMMITTEE // 2 + 1
 
 
 @dataclass(frozen=True)
-class Appoint(Awaiting):
+class Appoint(AwaitingMembers):
     """Three nodes were asked to be the committee."""
 
     joined: JoinedNodes
-    members: tuple[int, ...]  # node ids, in order of their place in the committee
-    replies: Mapping[int, AppointReply]  # of the members that have answered
-    is_repeated: bool
 
     @classmethod
     def begin(cls, context: Context, joined: JoinedNodes) -> tuple[Context, "Appoint | Join"]:
@@ -48,7 +45,11 @@ class Appoint(Awaiting):
         context.check_quorum(len(joined.members), "part of the epoch", None, least=COMMITTEE)
         members = _members(context, joined)
         if len(members) == COMMITTEE:
-            return cls.ask(context, joined, members, {}, is_repeated=False)
+            places = list(joined.members)
+            request = AppointRequest(joined.roster, tuple(map(places.index, members)))
+            asked = dict.fromkeys(members, request)
+            context, batch = context.batch(joined.invitation.identity, Stage.APPOINT, asked)
+            return context, cls(batch, joined, members=members)
         if joined.were_all_asked:
             context.give_up(
                 f"{len(members)} of the first {CANDIDATES} trusted keys belong to nodes that "
@@ -58,26 +59,9 @@ class Appoint(Awaiting):
             )
         return Join.begin(context, asks_all=True)
 
-    @classmethod
-    def ask(
-        cls,
-        context: Context,
-        joined: JoinedNodes,
-        members: tuple[int, ...],
-        replies: Mapping[int, AppointReply],
-        *,
-        is_repeated: bool,
-    ) -> tuple[Context, "Appoint"]:
-        """Ask the members that have not answered yet."""
-        places = list(joined.members)
-        request = AppointRequest(joined.roster, tuple(map(places.index, members)))
-        asked = dict.fromkeys([node for node in members if node not in replies], request)
-        context, batch = context.batch(joined.invitation.identity, Stage.APPOINT, asked)
-        return context, cls(batch, joined, members, replies, is_repeated)
-
     def take(
         self, context: Context, replies: Replies
-    ) -> tuple[Context, "KeyMade | Appoint | Join | CommitteeLost"]:
+    ) -> tuple[Context, "ReadyToRegister | Appoint | Join | CommitteeLost"]:
         """Take the group key and signatures; ask members that did not answer once more."""
         joined, first = self.joined, self.members[0]
         num_sealed = len(joined.members)
@@ -91,14 +75,13 @@ class Appoint(Awaiting):
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
-        told = {**self.replies, **accepted}
+        told: dict[int, AppointReply] = {**self.told, **accepted}
         objections = [reply.ranks for reply in told.values() if reply.ranks]
         if (corrected := _corrected(joined, objections)) is not None:
             return self.begin(*_without_strangers(context, joined, corrected))
+        if (again := self.asked_again(context, told)) is not None:
+            return again
         lost = [node_id for node_id in self.members if node_id not in told]
-        if lost and not self.is_repeated:
-            context = context.noted("A member of the committee did not answer; it is asked again.")
-            return self.ask(context, joined, self.members, told, is_repeated=True)
         if lost or objections:
             # A member may refuse because another one is not among its first six trusted keys.
             has_refused = ERROR_REPLY in report.lost or bool(objections)
@@ -108,19 +91,19 @@ class Appoint(Awaiting):
         if any(signatures):
             signed = b"".join(each or bytes(SIGNATURE_BYTES) for each in signatures)
         member_keys = b"".join(joined.members[node_id].public_key for node_id in self.members)
-        roster, digest = joined.roster, told[first].group_digest
+        roster, digest, group = joined.roster, joined.roster.digest, told[first].group_digest
         sealed_keys = split(told[first].sealed_keys, SEALED_GROUP_KEY_BYTES)
         mean_examples = roster.mean_examples
         requests = {
             node_id: RegisterRequest(
                 len(roster),
-                committee=Committee(member_keys, roster.digest, digest, sealed, signed),
+                committee=Appointment(member_keys, digest, group, sealed, signed),
                 mean_examples=mean_examples,
             )
             for node_id, sealed in zip(joined.members, sealed_keys, strict=True)
         }
-        made = KeyMade(joined, (), b"", requests, self.members)
-        return context.with_used_agents(self.members), made
+        ready = ReadyToRegister(joined, (), b"", requests, self.members)
+        return context.with_used_agents(self.members), ready
 
 
 def _members(context: Context, joined: JoinedNodes) -> tuple[int, ...]:

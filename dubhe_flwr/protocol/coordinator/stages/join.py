@@ -251,7 +251,7 @@ def _untrusted(
         signer = trusted.signer(_statement(epoch, announced, reply), reply.signature)
     except UntrustedError:
         return "join key not signed by a trusted node"
-    if announced.vault == "committee" and reply.rank != trusted.rank(signer):
+    if announced.has_committee and reply.rank != trusted.rank(signer):
         return "another order of trusted keys"
     if signer in signers:
         return "signing key of another node"
