@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from hashlib import sha256
 from logging import ERROR
 from pathlib import Path
 from typing import Any, Final
@@ -21,9 +22,8 @@ except ImportError:  # on Windows, two runs at once may lose counts
     fcntl = None  # type: ignore[assignment]
 
 StateDir = str | os.PathLike[str] | Callable[[Context], str | os.PathLike[str]]
-"""A folder used by one node only, or a function that finds it, for instance by the node config."""
+"""A folder, or a function that finds it, for instance by the node config."""
 
-_FILE: Final = "dubhe-node.json"
 _LOCK: Final = ".lock"
 _DAMAGED: Final = (OSError, ValueError, LookupError, AttributeError, TypeError)
 
@@ -31,10 +31,11 @@ Save = Callable[[Ledger], None]
 
 
 @contextmanager
-def open_ledger(folder: Path) -> Iterator[tuple[Ledger, Save]]:
-    """Lock the folder while a request is answered; give its ledger and a function to replace it.
+def open_ledger(folder: Path, identity: str = "") -> Iterator[tuple[Ledger, Save]]:
+    """Lock the folder while a request is answered; give a ledger and a function to replace it.
 
-    Other runs on the same node wait. Only the node's user can read the file.
+    Each identity has a file of its own, so nodes on one host may share a folder. Other runs on the
+    same host wait. Only the node's user can read the files.
 
     Raises
     ------
@@ -42,6 +43,7 @@ def open_ledger(folder: Path) -> Iterator[tuple[Ledger, Save]]:
         If the folder cannot be used or its file is damaged, since a node that has lost count must
         not answer.
     """
+    file = folder / ledger_name(identity)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -50,42 +52,47 @@ def open_ledger(folder: Path) -> Iterator[tuple[Ledger, Save]]:
     try:
         if fcntl is not None:
             fcntl.flock(lock, fcntl.LOCK_EX)
-        before = _read(folder)
+        before = _read(file)
 
         def save(ledger: Ledger) -> None:
             if ledger != before:
-                _write(folder, ledger)
+                _write(file, ledger)
 
         yield before, save
     finally:
         os.close(lock)
 
 
-def _read(folder: Path) -> Ledger:
+def ledger_name(identity: str) -> str:
+    """Return the name of a node's file; it does not show the identity."""
+    return f"dubhe-{sha256(identity.encode()).hexdigest()[:16]}.json"
+
+
+def _read(file: Path) -> Ledger:
     try:
-        kept = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+        kept = json.loads(file.read_text(encoding="utf-8"))
         packed = {key: bytes.fromhex(value) for key, value in kept["packed"].items()}
         return Ledger.from_fields({**kept["plain"], **packed})
     except FileNotFoundError:
         return Ledger()
     except (*_DAMAGED, MalformedMessageError) as error:
-        raise _unusable(folder, error) from None
+        raise _unusable(file.parent, error) from None
 
 
-def _write(folder: Path, ledger: Ledger) -> None:
+def _write(file: Path, ledger: Ledger) -> None:
     """Replace the whole file, and flush it to the disk before the node answers."""
     fields = ledger.to_fields()
     packed = {key: value.hex() for key, value in fields.items() if isinstance(value, bytes)}
     plain: dict[str, Any] = {key: fields[key] for key in fields if key not in packed}
-    unfinished = folder / f".{_FILE}"
+    unfinished = file.with_name(f".{file.name}")
     try:
-        with open(unfinished, "w", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
-            json.dump({"plain": plain, "packed": packed}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(folder / _FILE)
+        with open(unfinished, "w", encoding="utf-8", opener=partial(os.open, mode=0o600)) as opened:
+            json.dump({"plain": plain, "packed": packed}, opened)
+            opened.flush()
+            os.fsync(opened.fileno())
+        unfinished.replace(file)
     except OSError as error:
-        raise _unusable(folder, error) from None
+        raise _unusable(file.parent, error) from None
 
 
 def _unusable(folder: Path, error: Exception) -> RefusedError:

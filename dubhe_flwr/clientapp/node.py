@@ -91,9 +91,10 @@ class Node(Limits):
         node proves that it holds a trusted key. With neither, a warning says once what is not
         protected.
     state_dir : path-like or callable (Context) -> path-like, optional
-        A folder on the node's own host, used by this node only. It keeps across runs what the node
-        has spent of its daily limits and how many sums its label counts have entered; without it,
-        each run starts from zero. A simulated node keeps nothing there.
+        A folder on the node's own host. It keeps across runs what the node has spent of its daily
+        limits and how many sums its label counts have entered; without it, each run starts from
+        zero. Nodes may share a folder if they have pinned keys or a ``partition-id`` each. A
+        simulated node keeps nothing there.
     exact_sums : bool (default: False)
         Whether a node with pinned keys also takes part in sums that a single node can open or that
         have no noise: the paper's rule, tries, groups, and prices with their own target or noise.
@@ -183,7 +184,11 @@ class Node(Limits):
         except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
             log(ERROR, "dubhe: looking for state_dir raised %s.", where_raised(error))
             raise RefusedError("This node cannot use its state_dir; its log says why.") from None
-        with open_ledger(folder) as kept:
+        # A node id lasts no longer than a SuperNode does.
+        identity = str(context.node_config.get("partition-id", ""))
+        if policy.pinned is not None:
+            identity = policy.pinned.signer.hex()
+        with open_ledger(folder, identity) as kept:
             yield kept
 
     def _pinned(self, context: Context) -> PinnedKeys | None:

@@ -137,9 +137,13 @@ class PinnedKeys:
     @property
     def rank(self) -> int:
         """The position of the node's own key among the trusted ones, from 0."""
-        return self.trusted.rank(self._signing_key.public_key().public_bytes_raw())
+        return self.trusted.rank(self.signer)
+
+    @property
+    def signer(self) -> bytes:
+        """The public half of the node's own key."""
+        return self._signing_key.public_key().public_bytes_raw()
 
     def sign(self, statement: bytes) -> bytes:
         """Return the public half of the node's key and its signature, `SIGNATURE_BYTES` bytes."""
-        public = self._signing_key.public_key().public_bytes_raw()
-        return public + self._signing_key.sign(statement)
+        return self.signer + self._signing_key.sign(statement)

@@ -14,6 +14,7 @@ from dubhe_flwr.he.signing import TrustedKeys
 from dubhe_flwr.protocol.determination import Determination, Groups
 from dubhe_flwr.protocol.rules.prices import Prices
 from dubhe_flwr.protocol.rules.rule import Rule
+from dubhe_flwr.protocol.wire.announced import VaultName
 from dubhe_flwr.protocol.wire.codec import MAX_BYTES
 from dubhe_flwr.protocol.wire.messages import MAX_DRAWS, JoinRequest
 from dubhe_flwr.protocol.wire.terms import has_committee, terms_of
@@ -213,9 +214,9 @@ class Settings:
     def vault(self) -> str:
         """The vault's name on the wire: a committee if the rule wants one and there is no agent."""
         if self.simulation == "plain":
-            return "plain"
+            return VaultName.PLAIN.value
         with_committee = has_committee(self.rule, self.determined.has_agent)
-        return "committee" if with_committee else "paillier"
+        return (VaultName.COMMITTEE if with_committee else VaultName.PAILLIER).value
 
     def _check_sizes(self) -> None:
         if self.min_cohort > self.num_participants:
@@ -254,7 +255,7 @@ class Settings:
         except ProtocolError as error:
             raise SettingsError(str(error)) from None
         most = most_registered(self.key_bits)
-        if self.vault == "paillier" and self.max_registered > most:
+        if self.vault == VaultName.PAILLIER and self.max_registered > most:
             raise SettingsError(
                 f"max_registered={self.max_registered} sealed keys do not fit a message; at most "
                 f"{most} nodes can register with key_bits={self.key_bits}."

@@ -4,6 +4,7 @@ N = 20 nodes of four classes with K = 10 and a pool of 12, so that sigma is 1.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
@@ -28,7 +29,7 @@ from dubhe_flwr.protocol.vaults.committee import CANDIDATES, Committee
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinStatus, OpenReply, OpenRequest
 from dubhe_flwr.protocol.wire.roster import split
-from dubhe_flwr.protocol.wire.terms import REGISTRATION
+from dubhe_flwr.protocol.wire.terms import REGISTRATION, terms_of
 from dubhe_flwr.rules import Paper, Prices, Tries
 
 N, K = 20, 10
@@ -109,7 +110,8 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number(pinned: bool) 
     group = own.registered.keys[EPOCH_ID_BYTES:][: pads.KEY_BYTES]
     sent: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER]
     vector = pads.read(sent[row]["registration"], number)
-    name = prefixed(prefixed(REGISTRATION.encode(), bytes(8)), sha256(group).digest())
+    label_name, slots = prefixed(REGISTRATION.encode(), bytes(8)), (number - 1).to_bytes(8)
+    name = prefixed(label_name, slots, sha256(group).digest())
     for node_id in others:
         member = joined(nodes, node_id).member
         assert member is not None
@@ -189,8 +191,8 @@ class TestTheRoster:
             (lambda r: {"members": numbers(0, 1, 20)}, RefusedError),
             (lambda r: {KEYS_OF: r[KEYS_OF][:64] * 2}, RefusedError),
             (lambda r: {KEYS_OF: r[KEYS_OF] + bytes(32)}, RefusedError),
-            (lambda r: {KEYS_OF: bytes(32) + r[KEYS_OF][32:]}, ProtocolError),
-            (lambda r: {"roster.signatures": r["roster.signatures"][:96] * 20}, ProtocolError),
+            (lambda r: {KEYS_OF: r[KEYS_OF][:-32] + bytes(32)}, UntrustedError),
+            (lambda r: {"roster.signatures": r["roster.signatures"][:96] * 20}, UntrustedError),
         ],
         ids=["beyond the first six", "out of order", "one twice", "nobody", "keys twice",
              "more than allowed", "a key of the server", "a signature of another"],
@@ -202,8 +204,30 @@ class TestTheRoster:
         nodes = federation()
         batch = nodes.until(Stage.APPOINT)
         request = next(iter(batch.fields.values()))
-        with pytest.raises(error):
-            nodes.handle(nodes.ids[0], {**request, **change(request)})
+        try:
+            reply = nodes.handle(nodes.ids[0], {**request, **change(request)})
+        except error:
+            return
+        assert error is UntrustedError
+        ranks = reply["ranks"]
+        assert isinstance(ranks, bytes)
+        assert len(ranks) == 8 * N
+        assert not any(reply[name] for name in ("group-digest", "sealed-keys"))
+        assert joined(nodes, nodes.ids[0]).member is None
+
+    @pytest.mark.parametrize("members", [(0, 1, 2), (0, 1, 6), (0, 0, 0)])
+    def test_a_server_that_asks_again_and_again(self, members: tuple[int, ...]) -> None:
+        """Every request after the first one counts as an epoch, whatever becomes of it."""
+        nodes = federation()
+        asked, batch = nodes.ids[0], nodes.until(Stage.APPOINT)
+        set_policy(nodes, asked, max_epochs_per_day=3)
+        for sequence in (10, 11, 12):
+            with suppress(RefusedError):
+                request = {**batch.fields[asked], "members": numbers(*members)}
+                nodes.handle(asked, {**request, "sequence": sequence})
+        assert nodes.session(asked).memory.allowance.num_epochs == 3
+        with pytest.raises(RefusedError, match="of this node's owner is reached"):
+            nodes.handle(asked, {**batch.fields[asked], "sequence": 13})
 
     def test_what_a_node_refuses(self) -> None:
         """A Sybil's group key, another roster or number of nodes, and what another epoch signed."""
@@ -239,31 +263,82 @@ class TestTheRoster:
             nodes.handle(nodes.ids[12], batch.fields[nodes.ids[12]])
 
 
-def test_the_first_keys_are_in_every_sample() -> None:
-    """Once they are known; a sample is never larger than the members accept."""
-    nodes = federation(max_registered=12, on_failure="random")
-    nodes.play(1)
-    for server_round in (2, 3, 4):
+@pytest.mark.parametrize("seed", range(4))
+def test_the_first_keys_are_in_every_sample(seed: int) -> None:
+    """If the first sample lacks them, all are asked once; members accept no larger roster."""
+    nodes = federation(max_registered=12, seed=seed)
+    for server_round in (1, 2, 3):
         nodes.exchanges.clear()
-        assert not nodes.play(server_round).fallback
-        asked = {e.node_id for e in nodes.exchanges if e.stage == Stage.JOIN}
+        plan = nodes.play(server_round)
+        assert plan.num_registered == 12
+        asked = {e.node_id for e in nodes.exchanges if e.stage == Stage.REGISTER}
         assert len(asked) == 12
         assert len(asked.intersection(nodes.ids[:CANDIDATES])) >= 3
+        joins = [report for report in plan.stages if report.stage == Stage.JOIN]
+        assert len(joins) <= (2 if server_round == 1 else 1)
+
+
+def test_nobody_is_pushed_out_by_an_alias() -> None:
+    """Of two nodes that sign the same one, the second goes on with a part of its key."""
+    nodes = federation()
+    thief, victim = nodes.ids[3], nodes.ids[5]
+    set_policy(nodes, thief, alias="5")
+    for server_round in (1, 2):
+        assert nodes.play(server_round).num_registered == N
+    assert nodes.state.epoch is not None
+    names = nodes.state.epoch.aliases
+    own = {row: KEYS[row].public_key().public_bytes_raw()[:4].hex() for row in (3, 5)}
+    found = names[thief], names[victim]
+    assert found in {("5", f"5 ({own[5]})"), (f"5 ({own[3]})", "5")}
 
 
 class TestALie:
     """A server, member or node that lies costs an epoch, never the run."""
 
     @pytest.mark.parametrize("trusted_keys", [None, TRUSTED])
-    def test_a_node_that_lists_itself_first_is_passed_over(self, trusted_keys: Any) -> None:
-        """At once where the server knows the keys, or else after a committee that it spoilt."""
-        nodes = federation(trusted_keys=trusted_keys)
-        moved = PinnedKeys(KEYS[12], [TRUSTED[12], *TRUSTED[:12], *TRUSTED[13:]])
-        set_policy(nodes, nodes.ids[12], pinned=moved)
-        plan = nodes.play(1, nodes.ids[1:])
-        assert not plan.fallback
-        stages = [report.stage for report in plan.stages]
-        assert stages.count(Stage.JOIN) == (2 if trusted_keys is None else 1)
+    @pytest.mark.parametrize("lie", ["rank", "no", "garbage", "stranger", "alias", "samples"])
+    def test_a_node_that_lies_when_it_joins_stays_alone(self, lie: str, trusted_keys: Any) -> None:
+        """Where it is out of order, unsigned or unknown, the others register at once without it."""
+        weighted = lie == "samples"
+        nodes = federation(
+            trusted_keys=trusted_keys, num_participants=12, equal_weights=not weighted
+        )
+        liar, own = nodes.ids[12], signing_key(99)
+        strangers = PinnedKeys(own, [own.public_key(), *TRUSTED])
+        changes: dict[str, dict[str, Any]] = {
+            "rank": {"rank": 0}, "no": {"signature": None}, "garbage": {"signature": bytes(96)},
+            "alias": {"alias": "5"}, "samples": {"num-examples": 2**40},
+        }  # fmt: skip
+        if lie == "stranger":
+            set_policy(nodes, liar, pinned=strangers)
+        nodes.alter_reply = lambda stage, node_id, reply: (
+            {k: v for k, v in {**reply, **changes.get(lie, {})}.items() if v is not None}
+            if (stage, node_id) == (Stage.JOIN, liar)
+            else reply
+        )
+        for server_round in (1, 2):
+            plan = nodes.play(server_round)
+            stages = [report.stage for report in plan.stages]
+            assert (plan.fallback, stages.count(Stage.JOIN)) == (False, 1)
+            assert nodes.state.epoch is not None
+            assert (liar in nodes.state.epoch.aliases) == (lie == "rank" and trusted_keys is None)
+            assert len(nodes.state.epoch.aliases) >= N - 1
+
+    @pytest.mark.parametrize("place", [0, 1])
+    def test_a_member_that_lies_costs_one_registration_in_all(self, place: int) -> None:
+        """Later committees do without it."""
+        nodes = federation()
+        flip: Any = lambda told: bytes([told[0] ^ 1]) + told[1:]  # noqa: E731
+        field = "sealed-keys" if place == 0 else "signature"
+        nodes.alter_reply = lambda stage, node_id, reply: (
+            {**reply, field: flip(reply[field])}
+            if (stage, node_id) == (Stage.APPOINT, nodes.ids[place]) and reply[field]
+            else reply
+        )
+        plans = nodes.rounds(1, 3)
+        stages = [report.stage for plan in plans for report in plan.stages]
+        assert stages.count(Stage.JOIN) == 4
+        assert not any(plan.fallback for plan in plans)
 
     def test_a_total_that_the_server_changes_is_noticed(self) -> None:
         """It does not know the factors of the tag; no node reads such a sum."""
@@ -358,20 +433,22 @@ def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
     assert expected[-1] == (16, 3.0)
 
 
-def test_two_group_keys_share_no_pads() -> None:
+def test_two_group_keys_or_lengths_share_no_pads() -> None:
     """A first member hands out two; noise tagged under one would drop out of a tag of the other."""
     nodes = federation()
     nodes.until(Stage.OPEN)
-    registered, vault = joined(nodes, nodes.ids[12]).registered, vault_of(nodes)
-    assert registered is not None
-    number, keys = vault.fields[REGISTRATION].number, registered.keys
+    place, vault = joined(nodes, nodes.ids[12]), vault_of(nodes)
+    assert place.registered is not None
+    keys, longer = place.registered.keys, terms_of(place.announced, 5).vault
     of_another = keys[:EPOCH_ID_BYTES] + bytes(pads.KEY_BYTES) + keys[-3 * 64 :]
     assert len(of_another) == len(keys)
-    one, other = (
-        pads.read(vault.hide(each, Label(REGISTRATION), np.zeros(number, np.int64)), number + 1)
-        for each in (keys, of_another)
-    )
-    assert (one != other).all()
+    label, sent = Label(REGISTRATION), []
+    for each, own in ((vault, keys), (vault, of_another), (longer, keys)):
+        number = each.fields[REGISTRATION].number
+        vector = each.hide(own, label, np.zeros(number, np.int64))
+        sent.append(pads.read(vector, number + 1)[:5])
+    one, *others = sent
+    assert all((one != other).all() for other in others)
 
 
 def test_members_sign_how_much_a_node_weighs() -> None:
@@ -379,8 +456,9 @@ def test_members_sign_how_much_a_node_weighs() -> None:
     nodes = federation(equal_weights=False)
     batch, victim = nodes.until(Stage.APPOINT), nodes.ids[12]
     request = batch.fields[nodes.ids[0]]
-    with pytest.raises(UntrustedError):
-        nodes.handle(nodes.ids[0], {**request, "roster.num-examples": numbers(*[1] * N)})
+    lie = {"roster.num-examples": numbers(*[1] * N), "sequence": batch.header.sequence}
+    reply = nodes.session(nodes.ids[0]).handle({**request, **lie})
+    assert reply["ranks"] == numbers(*[-1] * N)
     outcome: Any = nodes.step(nodes.deliver(batch))
     with pytest.raises(UntrustedError):
         nodes.handle(victim, {**outcome.fields[victim], "mean-examples": 1.0})

@@ -16,6 +16,7 @@ from protocol.federation import (
     decrypted,
     dubhe,
     joined,
+    reading_of,
     skewed_counts,
 )
 from protocol.nodes import set_policy
@@ -241,6 +242,17 @@ class TestTheAccount:
             changed = skewed_counts(20)[row] + 1
             set_policy(nodes, node_id, label_counts=partial(np.asarray, changed))
         assert labels_told(nodes, 5) == pytest.approx(20, abs=9)
+
+    def test_other_settings_ask_nothing_of_spent_labels(self) -> None:
+        """Under prices at which it never settled, a spent node volunteers as the average does."""
+        nodes = federation(20, registration_interval=1, num_participants=12)
+        nodes.rounds(1, 4)
+        others = federation(
+            20, registration_interval=1, num_participants=12, rule=Prices(coverage=0.4)
+        )
+        others.memories = nodes.memories
+        others.rounds(1, 2)
+        assert {reading_of(others, node_id).probability for node_id in others.ids} == {12 / 20}
 
     def test_spent_labels_do_not_show(self) -> None:
         """What a node adds once its budget is spent is the same whatever its labels are."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from flwr.app import Context, RecordDict
 
-from dubhe_flwr.clientapp.ledger_file import open_ledger
+from dubhe_flwr.clientapp.ledger_file import ledger_name, open_ledger
 from dubhe_flwr.clientapp.node import Node
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Memory
@@ -19,11 +19,10 @@ JOIN = JoinRequest("prices", Prices().to_json(), 20, 2048, 100, 3, 100)
 COUNTS = [10, 20, 30]
 
 
-def join_in_a_new_run(node: Node) -> Memory:
+def join_in_a_new_run(node: Node, partition: int = 3) -> Memory:
     """Let a node without a session join, and return the memory it keeps."""
-    context = Context(
-        run_id=1, node_id=9, node_config={"partition-id": 3}, state=RecordDict(), run_config={}
-    )
+    config: dict[str, bool | float | int | str] = {"partition-id": partition}
+    context = Context(1, 9, node_config=config, state=RecordDict(), run_config={})
     node.handle(Envelope(b"e" * 16, "join", 1).seal(JOIN), context)
     return Memory.from_fields(dict(context.state["dubhe"].items()))
 
@@ -37,7 +36,7 @@ def test_a_daily_limit_outlasts_a_run(tmp_path: Path) -> None:
     join_in_a_new_run(node)
     with pytest.raises(RefusedError, match="of this node's owner is reached"):
         join_in_a_new_run(node)
-    kept = tmp_path / "own" / "dubhe-node.json"
+    kept = tmp_path / "own" / ledger_name("3")
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
@@ -45,7 +44,7 @@ def test_a_daily_limit_outlasts_a_run(tmp_path: Path) -> None:
 def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: float) -> None:
     """Sums of earlier runs count as long as the label counts stay the same."""
     spent = Ledger(account=Account("", tuple(COUNTS), spent=0.25))
-    with open_ledger(tmp_path) as (_, save):
+    with open_ledger(tmp_path, "3") as (_, save):
         save(spent)
     memory = join_in_a_new_run(Node(lambda _context: counts, state_dir=tmp_path))
     assert memory.joined is not None
@@ -53,6 +52,16 @@ def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: 
     later = memory.with_ledger(Ledger(account=Account("", tuple(COUNTS), spent=0.5)))
     assert later.joined is not None
     assert later.joined.account.spent == (0.5 if counted else 0.0)
+
+
+def test_nodes_that_share_a_folder_keep_their_own_counts(tmp_path: Path) -> None:
+    """A second node with other label counts does not reset the first one's account."""
+    for identity, spent in (("3", 0.25), ("4", 0.5)):
+        with open_ledger(tmp_path, identity) as (_, save):
+            save(Ledger(account=Account("", tuple(COUNTS), spent)))
+    node = Node(lambda _context: COUNTS, state_dir=tmp_path)
+    assert join_in_a_new_run(node).account.spent == 0.25
+    assert join_in_a_new_run(node, partition=4).account.spent == 0.5
 
 
 def test_a_simulated_node_keeps_nothing(tmp_path: Path) -> None:
@@ -66,7 +75,7 @@ def test_a_node_with_a_damaged_ledger_answers_nothing(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The node's log names the folder; the server does not learn it."""
-    (tmp_path / "dubhe-node.json").write_text(damage)
+    (tmp_path / ledger_name("3")).write_text(damage)
     with pytest.raises(RefusedError, match=r"^This node cannot use its state_dir; its log"):
         join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
     assert str(tmp_path) in caplog.text

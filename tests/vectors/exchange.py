@@ -55,6 +55,7 @@ def messages() -> Iterator[Case]:
     of_three: dict[str, Any] = {"roster.public-keys": bytes(range(96))}
     told = {"roster.alias-digests": bytes(96), "roster.signatures": bytes(288)}
     opened: dict[str, Any] = {"exchange": 1, "covered": b"\xf0\x80", "total": bytes(96)}
+    agrees: dict[str, Any] = {"group-digest": b"", "sealed-keys": b"", "ranks": []}
     made = {"modulus": MODULUS, "sealed-keys": bytes(240)}
     requests: list[tuple[str, str, dict[str, Any]]] = [
         ("hello", "", {}),
@@ -94,8 +95,9 @@ def messages() -> Iterator[Case]:
         ("join", " of a node that stays out", away),
         ("keygen", "", made),
         ("keygen", ", signed", made | {"signatures": bytes(288)}),
-        ("appoint", "", {"group-digest": bytes(32), "sealed-keys": bytes(720)}),
-        ("appoint", ", signed", {"group-digest": b"", "sealed-keys": b"", "signature": bytes(96)}),
+        ("appoint", "", agrees | {"group-digest": bytes(32), "sealed-keys": bytes(720)}),
+        ("appoint", ", signed", agrees | {"signature": bytes(96)}),
+        ("appoint", " of a member that objects", agrees | {"ranks": [2, 0, -1, 7]}),
         ("register", "", {"registration": b"\x04" * 128, "distribution": b"\x05" * 128}),
         ("register", " without an agent", {"registration": b"\x04" * 128}),
         ("open", "", {"sealed": bytes(112)}),
@@ -149,7 +151,10 @@ def committees() -> Iterator[Case]:
         sent = [
             ref.in_pads(
                 ref.tagged(group, label, row),
-                [ref.pad(key, ref.pad_name(group, label), len(row) + 1) for key in keys[i]],
+                [
+                    ref.pad(key, ref.pad_name(group, label, len(row)), len(row) + 1)
+                    for key in keys[i]
+                ],
             )
             for i, row in enumerate(rows)
         ]

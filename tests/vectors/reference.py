@@ -245,9 +245,9 @@ def label(field: str, exchange: int) -> bytes:
     return prefixed(field.encode(), struct.pack(">q", exchange))
 
 
-def pad_name(group: bytes, name: bytes) -> bytes:
-    """Return how the pads of a sum are called under a group key."""
-    return prefixed(name, hashlib.sha256(group).digest())
+def pad_name(group: bytes, name: bytes, number: int) -> bytes:
+    """Return how the pads of a sum of some numbers are called under a group key."""
+    return prefixed(name, struct.pack(">q", number), hashlib.sha256(group).digest())
 
 
 def tagged(group: bytes, name: bytes, values: Sequence[int]) -> list[int]:
@@ -273,7 +273,7 @@ def part(  # noqa: PLR0917 - whose part of which sum
     total: bytes,
 ) -> bytes:
     """Return a member's sealed part of a sum: its pads, less its noise."""
-    pads = [pad(key, pad_name(group, name), len(noise) + 1) for key in pad_keys]
+    pads = [pad(key, pad_name(group, name, len(noise)), len(noise) + 1) for key in pad_keys]
     released = in_pads([-value for value in tagged(group, name, noise)], pads)
     digests = hashlib.sha256(covered).digest(), hashlib.sha256(total).digest()
     key = hkdf(group, prefixed(b"release", name, *digests))

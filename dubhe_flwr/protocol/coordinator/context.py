@@ -8,7 +8,7 @@ stages return.
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Self
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
@@ -36,6 +36,8 @@ class Run:
     declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
     # Nodes that say their pinned keys make them eligible for a committee.
     candidates: frozenset[int] = frozenset()
+    # Members of committees that failed; the next committees use them last.
+    suspects: frozenset[int] = frozenset()
     num_refused_epochs: int = 0  # in a row; each one halves the number of nodes asked next
 
 
@@ -170,6 +172,26 @@ class Awaiting(ABC):
     @abstractmethod
     def take(self, context: Context, replies: Replies) -> tuple[Context, Any]:
         """Read the replies, and return another stage that awaits replies, or an outcome."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AwaitingMembers(Awaiting):
+    """Members of the committee were asked; one that does not answer is asked once more."""
+
+    members: tuple[int, ...]  # node ids, in order of their place in the committee
+    told: Mapping[int, Any] = field(default_factory=dict)  # replies of the first request
+    is_repeated: bool = False
+
+    def asked_again(self, context: Context, told: Mapping[int, Any]) -> tuple[Context, Self] | None:
+        """Ask the members that did not answer; None if all did, or they were asked before."""
+        missing = [node_id for node_id in self.members if node_id not in told]
+        if self.is_repeated or not missing:
+            return None
+        context = context.noted("A member of the committee did not answer; it is asked again.")
+        header, request = self.batch.header, next(iter(self.batch.requests.values()))
+        requests = dict.fromkeys(missing, request)
+        context, batch = context.batch(header.epoch, Stage(header.stage), requests)
+        return context, replace(self, batch=batch, told=told, is_repeated=True)
 
 
 @dataclass(frozen=True)

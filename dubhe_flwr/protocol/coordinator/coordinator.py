@@ -13,8 +13,8 @@ outcome. The class of the outcome alone decides what comes next:
 | rest | `RegistrationDue`: there is no epoch, or it has ended | `Join` |
 | rest | `Epoch`: the epoch goes on | `Participate` |
 | `Join` | `JoinedNodes` | `Keygen`, or `Appoint` if a committee opens the sums |
-| `Keygen` | `KeyMade` | `Register` |
-| `Appoint` | `KeyMade`: the committee accepted | `Register` |
+| `Keygen` | `ReadyToRegister` | `Register` |
+| `Appoint` | `ReadyToRegister`: the committee accepted | `Register` |
 | `Register` | `RegisteredNodes` | `Open` |
 | `Open` | `OpenedSum` | `Settle` |
 | `Open` | `CommitteeLost`; also `Appoint`, `Register` | `Join`, once more in the same round |
@@ -58,7 +58,7 @@ from dubhe_flwr.protocol.coordinator.renewal import is_over
 from dubhe_flwr.protocol.coordinator.stages.appoint import Appoint
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine
 from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
-from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, KeyMade
+from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, ReadyToRegister
 from dubhe_flwr.protocol.coordinator.stages.open import Open, OpenedSum
 from dubhe_flwr.protocol.coordinator.stages.participate import (
     Participate,
@@ -86,7 +86,7 @@ def _register(context: Context, _due: RegistrationDue) -> tuple[Context, Join]:
 
 def _make_key(context: Context, joined: JoinedNodes) -> tuple[Context, Any]:
     """Appoint a committee, or ask an agent for a key."""
-    has_committee = joined.invitation.announced.vault == "committee"
+    has_committee = joined.invitation.announced.has_committee
     return (Appoint if has_committee else Keygen).begin(context, joined)
 
 
@@ -126,7 +126,7 @@ def _plan(context: Context, determined: RoundDetermined) -> tuple[Context, Plann
 _NEXT: Final[Mapping[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
     RegistrationDue: _register,
     JoinedNodes: _make_key,
-    KeyMade: Register.begin,
+    ReadyToRegister: Register.begin,
     RegisteredNodes: Open.begin,
     OpenedSum: Settle.begin,
     Epoch: Participate.begin,

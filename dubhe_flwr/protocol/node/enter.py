@@ -99,6 +99,7 @@ def register(
     registered = Registration(keys, weight, num_joined=request.num_joined)
     population = population_of(joined, request.num_joined, request.num_joined)
     own = own_of(policy, joined, registered, request.num_joined, exchange=0)
+    registered = replace(registered, is_silent=own.frozen is not None)
     hide = partial(terms.vault.hide, keys)
     reply = RegisterReply(
         hide(Label(REGISTRATION), terms.rule.contribution(own, population)),

@@ -18,9 +18,14 @@ from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 def appoint(
     policy: NodePolicy, joined: Membership, request: AppointRequest, keep: Keep
 ) -> AppointReply:
-    """Become a member of the committee, unless the node has registered already."""
+    """Become a member of the committee, unless the node has registered already.
+
+    To check who joined takes a while, so each further request counts as an epoch of the day.
+    """
     if joined.registered is not None:
         raise RefusedError("This node has already registered in this epoch.")
+    joined = replace(joined, was_appointed=True)
+    keep(joined)
     reply, member = _vault(joined).appoint(seat_of(policy, joined), request, joined.member)
     keep(replace(joined, member=member))
     return reply

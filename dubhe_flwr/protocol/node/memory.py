@@ -24,7 +24,7 @@ from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 REMEMBERED_EPOCHS: Final = 64
 """Past epochs that a node remembers, so that it refuses an old request to join."""
 
-_VERSION: Final = 9
+_VERSION: Final = 10
 _VERSION_KEY: Final = "version"
 _ROUNDING: Final = 1e-9  # of shares that are added up
 
@@ -50,6 +50,7 @@ class Registration(Hidden):
     num_joined: int = 0  # nodes that joined, according to the server
     num_draws: int = 0  # draws charged to the epoch's budget
     num_sums: int = 0  # sums decrypted as an agent
+    is_silent: bool = False  # whether its account was spent, so its labels entered no sum
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,6 +91,7 @@ class Membership(Hidden):
     delivery_key: bytes  # private half of the key for sealed delivery
     label_counts: tuple[int, ...]  # length C, as read when the node joined
     account: Account = Account()  # of these label counts
+    was_appointed: bool = False  # whether it was asked to be in the committee
     has_made_key: bool = False  # whether it was the agent; a node makes one key in an epoch
     registered: Registration | None = None
     member: Member | None = None  # its state as a member of the committee, if it is one

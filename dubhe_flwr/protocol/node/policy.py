@@ -46,7 +46,8 @@ class Limits:
         grows with them. The limit does not bind a simulated node.
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
         How often the node registers and draws at most in a day (UTC), counted within a run, or
-        across runs with `state_dir`. The node refuses more before it does any work. The limits do
+        across runs with `state_dir`. A second request in an epoch to be in the committee counts as
+        another epoch. The node refuses more before it does any work. The limits do
         not bind a simulated node. A draw for H times K volunteers counts as H draws.
 
     Raises
@@ -155,7 +156,7 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
             "dubhe: the server runs a simulation; without simulated=True the node stays out."
         )
         return JoinStatus.NOT_SIMULATED
-    hides_clients = request.vault == "committee" and rule_of(request).hides_clients
+    hides_clients = request.has_committee and rule_of(request).hides_clients
     may_see_all = policy.pinned is None or policy.simulated or policy.exact_sums
     if not (hides_clients or may_see_all):
         logger.warning(

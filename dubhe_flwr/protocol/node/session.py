@@ -109,7 +109,8 @@ class ClientSession:
         price = 0
         if isinstance(request, ParticipateRequest):
             price = price_of(joined, joined.registered, request)
-        allowance = spend_day(self.policy, memory.allowance, self._today, num_draws=price)
+        again = isinstance(request, AppointRequest) and joined.was_appointed
+        allowance = spend_day(self.policy, memory.allowance, self._today, int(again), price)
 
         def keep(joined: Membership) -> None:
             self.memory = Memory(header.sequence, memory.epochs, allowance, joined, joined.account)

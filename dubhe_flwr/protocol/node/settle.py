@@ -133,8 +133,18 @@ def _outcome(
     if not 0.0 <= outcome.probability <= 1.0:
         logger.warning("dubhe: the rule %r returned a probability outside 0 to 1.", announced.rule)
         raise RefusedError(INVALID_SUM)
-    is_last = request.exchange + 1 >= num_sums
-    return Settled(outcome.probability) if is_last and isinstance(outcome, Unsettled) else outcome
+    if request.exchange + 1 >= num_sums and isinstance(outcome, Unsettled):
+        outcome = Settled(outcome.probability)
+    if registered.is_silent and not joined.account.left:
+        # Other prices, as after a change of settings, would tell more about its labels.
+        return _without_labels(outcome, min(1.0, num_volunteers / num_registered))
+    return outcome
+
+
+def _without_labels(outcome: Settled | Unsettled, probability: float) -> Settled | Unsettled:
+    """Return the outcome for a node that draws as the average does."""
+    outcome = replace(outcome, probability=probability)
+    return replace(outcome, left=()) if isinstance(outcome, Settled) else outcome
 
 
 def population_of(joined: Membership, num_clients: int, num_registered: int) -> Population:

@@ -38,6 +38,7 @@ from dubhe_flwr.protocol.rules.rule import (
     Unsettled,
     register_rule,
 )
+from dubhe_flwr.protocol.wire.announced import VaultName
 
 _MOST_EXCHANGES: Final = 8
 _HEAVIEST: Final = 1.5
@@ -85,7 +86,7 @@ class Prices(Rule):
     noise: float | None = None
 
     name: ClassVar[str] = "prices"
-    vault: ClassVar[str] = "committee"
+    vault: ClassVar[str] = VaultName.COMMITTEE
 
     def __post_init__(self) -> None:
         for name, least in (("coverage", 0.0), ("local_skew", 0.0), ("noise", _LEAST_NOISE)):

@@ -23,6 +23,7 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.determination import Determination, Tries
+from dubhe_flwr.protocol.wire.announced import VaultName
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ class Rule(ABC):
     name: ClassVar[str]
     """The rule's name on the wire."""
 
-    vault: ClassVar[str] = "paillier"
+    vault: ClassVar[str] = VaultName.PAILLIER
     """How its sums are formed if there is no agent: "paillier" or "committee"."""
 
     @property

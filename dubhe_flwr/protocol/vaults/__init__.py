@@ -8,14 +8,14 @@ from dubhe_flwr.protocol.vaults.committee import Committee
 from dubhe_flwr.protocol.vaults.paillier import Paillier
 from dubhe_flwr.protocol.vaults.plain import Plain
 from dubhe_flwr.protocol.vaults.vault import Adder, Label, Seat, Vault
-from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.wire.announced import JoinRequest, VaultName
 
 __all__ = ["Adder", "Label", "Seat", "Vault", "vault_of"]
 
 _VAULTS: Final[Mapping[str, type[Vault]]] = {
-    "plain": Plain,
-    "paillier": Paillier,
-    "committee": Committee,
+    VaultName.PLAIN: Plain,
+    VaultName.PAILLIER: Paillier,
+    VaultName.COMMITTEE: Committee,
 }
 
 

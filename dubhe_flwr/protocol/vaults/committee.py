@@ -52,20 +52,20 @@ from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE,
     PUBLIC_KEY_BYTES,
+    Appointment,
     AppointReply,
     AppointRequest,
     OpenReply,
     OpenRequest,
     RegisterRequest,
 )
-from dubhe_flwr.protocol.wire.messages import Committee as Appointed
 from dubhe_flwr.protocol.wire.roster import split
 from dubhe_flwr.protocol.wire.statements import (
     appointment_statement,
-    check_roster,
     opened_statement,
     parameters_digest,
     release_statement,
+    roster_ranks,
 )
 
 CANDIDATES: Final = 2 * COMMITTEE
@@ -135,10 +135,11 @@ class Committee(Vault):
 
     def appoint(
         self, seat: Seat, request: AppointRequest, before: Member | None
-    ) -> tuple[AppointReply, Member]:
+    ) -> tuple[AppointReply, Member | None]:
         """Check who joined and who opens sums, and agree on pads with every node.
 
-        The server may ask twice, if the first reply was lost.
+        The server may ask twice, if the first reply was lost. A member that does not trust a node
+        objects: the server may ask again without it.
         """
         announced, own = self.announced, seat.delivery_key
         keys = request.roster.keys
@@ -154,8 +155,9 @@ class Committee(Vault):
             raise RefusedError("This node is not a member of this committee.")
         self.check_numbers(request.roster)
         if seat.pinned is not None:
-            signers = check_roster(seat.pinned, seat.epoch, announced, request.roster)
-            _check_ranks(seat.pinned, [signers[place] for place in places])
+            ranks = roster_ranks(seat.pinned, seat.epoch, announced, request.roster)
+            if -1 in ranks or not _may_be_members([ranks[place] for place in places]):
+                return AppointReply(ranks=ranks), before
         roster, place = request.roster.digest, member_keys.index(own.public_bytes)
         if before is not None and (
             before.opened or (before.roster, before.place) != (roster, place)
@@ -202,7 +204,7 @@ class Committee(Vault):
         """
         own, number = _Keys.from_bytes(keys), self.fields[label.field].number
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8), count=member.num_joined)
-        name = _pad_name(own.group, label)
+        name = _pad_name(own.group, label, number)
         covered_keys = compress(split(member.pad_keys, pads.KEY_BYTES), bits)
         padding = pads.total(pads.pads(covered_keys, name, number + 1))
         factors = _factors(own.group, label, number)
@@ -294,8 +296,9 @@ class Committee(Vault):
         """Return the numbers and their tag, plus the pads from all members."""
         own = _Keys.from_bytes(keys)
         values = self.fields[label.field].check(label.field, numbers)
-        factors, name = _factors(own.group, label, len(values)), _pad_name(own.group, label)
-        padding = pads.pads(split(own.pad_keys, pads.KEY_BYTES), name, len(values) + 1)
+        number = len(values)
+        factors, name = _factors(own.group, label, number), _pad_name(own.group, label, number)
+        padding = pads.pads(split(own.pad_keys, pads.KEY_BYTES), name, number + 1)
         return pads.written(pads.total([pads.tagged(values, factors), *padding]))
 
     def vector_bytes(self, field: str) -> int:
@@ -328,7 +331,7 @@ class Committee(Vault):
         return self.fields[label.field].check_sum(sums, num_clients)
 
     def _signers(
-        self, seat: Seat, pinned: PinnedKeys, appointed: Appointed, request: RegisterRequest
+        self, seat: Seat, pinned: PinnedKeys, appointed: Appointment, request: RegisterRequest
     ) -> bytes:
         """Return the members' public signing keys, once all signatures are checked."""
         signatures = list(split(appointed.signatures or b"", SIGNATURE_BYTES))
@@ -413,11 +416,15 @@ class _PadAdder(Adder):
 
 def _check_ranks(pinned: PinnedKeys, signers: Sequence[bytes]) -> None:
     """Check that the members are among the first trusted keys, in their order."""
-    ranks = [pinned.trusted.rank(signer) for signer in signers]
-    if ranks != sorted(set(ranks)) or ranks[-1] >= CANDIDATES:
+    if not _may_be_members([pinned.trusted.rank(signer) for signer in signers]):
         raise UntrustedError(
             f"The committee is not three of the first {CANDIDATES} trusted keys, in their order."
         )
+
+
+def _may_be_members(ranks: Sequence[int]) -> bool:
+    """Return whether keys of these ranks are a committee: among the first, in their order."""
+    return list(ranks) == sorted(set(ranks)) and ranks[-1] < CANDIDATES
 
 
 def _pad_key(own: RecipientKey, other: bytes, scope: bytes, member: bytes, node: bytes) -> bytes:
@@ -452,13 +459,15 @@ def _nonce(place: int) -> bytes:
     return place.to_bytes(12)
 
 
-def _pad_name(group: bytes, label: Label) -> bytes:
-    """Return the name of the pads of a sum, which differ where nodes were given two group keys.
+def _pad_name(group: bytes, label: Label, number: int) -> bytes:
+    """Return the name of the pads of a sum.
+
+    Pads differ where nodes were given two group keys, or expect vectors of another length.
 
     With the same pads a member's noise, tagged under one key, would drop out of a tag under the
     other one and leave an exact number.
     """
-    return prefixed(_name(label), _digest(group))
+    return prefixed(_name(label), number.to_bytes(8), _digest(group))
 
 
 def _name(label: Label) -> bytes:

@@ -1,17 +1,22 @@
 """The request that announces an epoch's parameters, and a node's answer to it."""
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Final
 
 from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.protocol.determination import Determination, Groups, Tries
 from dubhe_flwr.protocol.wire.codec import Message, require
 
-VAULTS: Final = ("plain", "paillier", "committee")
-"""The vaults' names on the wire."""
-
 _MAX_RULE_BYTES: Final = 2**16
+
+
+class VaultName(StrEnum):
+    """The vaults' names on the wire."""
+
+    PLAIN = "plain"
+    PAILLIER = "paillier"
+    COMMITTEE = "committee"
 
 
 class JoinStatus(IntEnum):
@@ -47,7 +52,7 @@ class JoinRequest(Message):
     group_size: int | None = None  # fewest clients in a group; None if agents choose among tries
     weighted: bool = False  # whether nodes are weighted by their number of samples
     has_agent: bool = True  # whether agents choose, from sums of label distributions
-    vault: str = "paillier"  # how sums are formed: one of `VAULTS`
+    vault: str = VaultName.PAILLIER.value  # how sums are formed: a `VaultName`
     simulation_seed: int | None = None  # seed of simulated nodes' draws; None for real nodes
 
     def __post_init__(self) -> None:
@@ -59,9 +64,9 @@ class JoinRequest(Message):
             fits = self.min_cohort <= self.group_size <= self.num_participants
             require(fits, "A group has from min_cohort to K clients.")
         require(1 <= self.pool < 2**31, "Fewer than K clients would volunteer.")
-        require(self.vault in VAULTS, "The vault is not known.")
+        require(self.vault in set(VaultName), "The vault is not known.")
         require(self.simulated or not self.in_the_clear, "A real node sends nothing in the clear.")
-        fits = self.vault != "committee" or not self.has_agent
+        fits = not (self.has_committee and self.has_agent)
         require(fits, "A committee opens sums for all nodes, not for an agent.")
         require(self.max_draws >= 0, "The budget of draws is negative.")
 
@@ -73,7 +78,12 @@ class JoinRequest(Message):
     @property
     def in_the_clear(self) -> bool:
         """Whether simulated nodes send their numbers unencrypted."""
-        return self.vault == "plain"
+        return self.vault == VaultName.PLAIN
+
+    @property
+    def has_committee(self) -> bool:
+        """Whether a committee opens the sums."""
+        return self.vault == VaultName.COMMITTEE
 
     @property
     def determination(self) -> Determination:

@@ -160,13 +160,16 @@ class AppointRequest(Message):
 class AppointReply(Message):
     """A member's consent; the first member also sends the group key, sealed to each node.
 
+    A member with pinned keys that objects to a node sends nothing but each node's rank.
+
     A member with pinned keys signs the roster, the mean number of samples, the committee and the
     digest of the group key.
     """
 
-    group_digest: bytes  # empty except from the first member
-    sealed_keys: bytes
+    group_digest: bytes = b""  # empty except from the first member
+    sealed_keys: bytes = b""
     signature: bytes | None = None
+    ranks: tuple[int, ...] = ()  # positions among its trusted keys, -1 for a node not trusted
 
     def __post_init__(self) -> None:
         require(len(self.group_digest) in {0, _DIGEST_BYTES}, "A digest has 32 bytes.")
@@ -174,7 +177,7 @@ class AppointReply(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Committee:
+class Appointment:
     """Tells a node who opens the sums of its epoch, with the group key sealed for it."""
 
     member_keys: bytes  # public halves of the members' keys for delivery
@@ -201,7 +204,7 @@ class RegisterRequest(Message):
 
     num_joined: int
     key: DeliveredKey | None = None
-    committee: Committee | None = None
+    committee: Appointment | None = None
     mean_examples: float | None = None
 
     def __post_init__(self) -> None:

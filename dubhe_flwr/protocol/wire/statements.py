@@ -140,29 +140,38 @@ def release_statement(opened: bytes, sealed: bytes) -> bytes:
     return opened + prefixed(hashlib.sha256(sealed).digest())
 
 
-def check_roster(
+def roster_ranks(
     pinned: PinnedKeys, epoch: bytes, announced: JoinRequest, roster: Roster
-) -> list[bytes]:
-    """Return the signer of each key of a roster; each is another trusted node.
+) -> tuple[int, ...]:
+    """Return the position of each node's key among the trusted ones, from 0.
 
-    Raises `UntrustedError` if a key is not signed, or a node signed two of them.
+    It is -1 for a node that no trusted key signed, or whose key signed an earlier node, too. Raises
+    `UntrustedError` if nodes did not sign.
     """
     keys, signed = roster.keys, list(split(roster.signatures or b"", SIGNATURE_BYTES))
     digests = list(split(roster.alias_digests or b"", DIGEST_BYTES))
     if not len(keys) == len(signed) == len(digests):
         raise UntrustedError("Each key needs exactly one signature and the digest of an alias.")
     numbers = roster.num_examples or [None] * len(keys)
-    signers = []
+    ranks: dict[int, int] = {}  # position in the roster by rank
+    found = []
     rows = zip(keys, numbers, digests, signed, strict=True)
-    for position, (key, number, digest, signature) in enumerate(rows, start=1):
+    for position, (key, number, digest, signature) in enumerate(rows):
         statement = join_statement(epoch, announced, key, number, digest)
         try:
-            signers.append(pinned.trusted.signer(statement, signature))
-        except UntrustedError as error:
-            raise UntrustedError(
-                f"Key {position} of {len(keys)} does not belong to a trusted node that joined this "
-                f"epoch under these parameters: {error}"
-            ) from None
-    if len(set(signers)) < len(keys):
-        raise UntrustedError("A node signed more than one of the keys.")
-    return signers
+            rank = pinned.trusted.rank(pinned.trusted.signer(statement, signature))
+        except UntrustedError:
+            found.append(-1)
+            continue
+        found.append(rank if ranks.setdefault(rank, position) == position else -1)
+    return tuple(found)
+
+
+def check_roster(pinned: PinnedKeys, epoch: bytes, announced: JoinRequest, roster: Roster) -> None:
+    """Raise `UntrustedError` unless each node of a roster is another trusted one."""
+    ranks = roster_ranks(pinned, epoch, announced, roster)
+    if -1 in ranks:
+        raise UntrustedError(
+            f"Key {ranks.index(-1) + 1} of {len(ranks)} does not belong to another trusted node "
+            "that joined this epoch under these parameters."
+        )

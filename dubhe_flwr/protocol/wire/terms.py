@@ -12,6 +12,7 @@ from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Rule, announced_rule
 from dubhe_flwr.protocol.vaults import Vault, vault_of
+from dubhe_flwr.protocol.wire.announced import VaultName
 from dubhe_flwr.protocol.wire.messages import COMMITTEE, JoinRequest
 from dubhe_flwr.protocol.wire.roster import LARGEST_WEIGHT
 
@@ -68,7 +69,7 @@ class Terms:
 
 def has_committee(rule: Rule, has_agent: bool) -> bool:
     """Return whether a committee opens the rule's sums; it cannot open sums for a single agent."""
-    return rule.vault == "committee" and not has_agent
+    return rule.vault == VaultName.COMMITTEE and not has_agent
 
 
 @lru_cache(maxsize=16)

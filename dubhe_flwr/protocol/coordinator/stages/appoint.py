@@ -1,12 +1,14 @@
 """The stage `appoint`: three nodes become the committee that opens the sums of the epoch."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
-from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
-from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
-from dubhe_flwr.protocol.coordinator.stages.keygen import KeyMade
+from dubhe_flwr.protocol.coordinator.context import AwaitingMembers, Context
+from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes, candidates_of
+from dubhe_flwr.protocol.coordinator.stages.keygen import ReadyToRegister
 from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
 from dubhe_flwr.protocol.replies import accept_replies
@@ -16,108 +18,147 @@ from dubhe_flwr.protocol.vaults.committee import (
 )
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE,
+    Appointment,
     AppointReply,
     AppointRequest,
-    Committee,
     RegisterRequest,
     Stage,
 )
 from dubhe_flwr.protocol.wire.roster import split
 
+_MAJORITY: Final = COMMITTEE // 2 + 1
+"""Members that have to agree on the rank of a node."""
+
 
 @dataclass(frozen=True)
-class Appoint(Awaiting):
+class Appoint(AwaitingMembers):
     """Three nodes were asked to be the committee."""
 
     joined: JoinedNodes
-    members: tuple[int, ...]  # node ids, in order of their place in the committee
-    replies: Mapping[int, AppointReply]  # of the members that have answered
-    is_repeated: bool
 
     @classmethod
-    def begin(cls, context: Context, joined: JoinedNodes) -> tuple[Context, "Appoint"]:
-        """Ask three of the nodes that joined to be the committee."""
+    def begin(cls, context: Context, joined: JoinedNodes) -> tuple[Context, "Appoint | Join"]:
+        """Ask three of the nodes that joined to be the committee.
+
+        If a sample lacks them, all connected nodes are asked to join, to find them.
+        """
         context.check_quorum(len(joined.members), "part of the epoch", None, least=COMMITTEE)
         members = _members(context, joined)
-        return cls.ask(context, joined, members, {}, is_repeated=False)
-
-    @classmethod
-    def ask(
-        cls,
-        context: Context,
-        joined: JoinedNodes,
-        members: tuple[int, ...],
-        replies: Mapping[int, AppointReply],
-        *,
-        is_repeated: bool,
-    ) -> tuple[Context, "Appoint"]:
-        """Ask the members that have not answered yet."""
-        places = list(joined.members)
-        request = AppointRequest(joined.roster, tuple(map(places.index, members)))
-        asked = dict.fromkeys([node for node in members if node not in replies], request)
-        context, batch = context.batch(joined.invitation.identity, Stage.APPOINT, asked)
-        return context, cls(batch, joined, members, replies, is_repeated)
+        if len(members) == COMMITTEE:
+            places = list(joined.members)
+            request = AppointRequest(joined.roster, tuple(map(places.index, members)))
+            asked = dict.fromkeys(members, request)
+            context, batch = context.batch(joined.invitation.identity, Stage.APPOINT, asked)
+            return context, cls(batch, joined, members=members)
+        if joined.were_all_asked:
+            context.give_up(
+                f"{len(members)} of the first {CANDIDATES} trusted keys belong to nodes that "
+                f"joined, and a committee has {COMMITTEE} members; put nodes that are always "
+                "connected first in the file of trusted keys.",
+                None,
+            )
+        return Join.begin(context, asks_all=True)
 
     def take(
         self, context: Context, replies: Replies
-    ) -> tuple[Context, "KeyMade | Appoint | CommitteeLost"]:
+    ) -> tuple[Context, "ReadyToRegister | Appoint | Join | CommitteeLost"]:
         """Take the group key and signatures; ask members that did not answer once more."""
         joined, first = self.joined, self.members[0]
         num_sealed = len(joined.members)
 
         def refuse(node_id: int, reply: AppointReply) -> str | None:
+            if reply.ranks:
+                return None if len(reply.ranks) == num_sealed else "wrong number of ranks"
             sealed = SEALED_GROUP_KEY_BYTES * num_sealed if node_id == first else 0
             has_digest = bool(reply.group_digest) == (node_id == first)
             return None if has_digest and len(reply.sealed_keys) == sealed else "no group key"
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
-        told = {**self.replies, **accepted}
+        told: dict[int, AppointReply] = {**self.told, **accepted}
+        objections = [reply.ranks for reply in told.values() if reply.ranks]
+        if (corrected := _corrected(joined, objections)) is not None:
+            return self.begin(*_without_strangers(context, joined, corrected))
+        if (again := self.asked_again(context, told)) is not None:
+            return again
         lost = [node_id for node_id in self.members if node_id not in told]
-        if lost and not self.is_repeated:
-            context = context.noted("A member of the committee did not answer; it is asked again.")
-            return self.ask(context, joined, self.members, told, is_repeated=True)
-        if lost:
+        if lost or objections:
             # A member may refuse because another one is not among its first six trusted keys.
-            has_refused = ERROR_REPLY in report.lost
+            has_refused = ERROR_REPLY in report.lost or bool(objections)
             return context, CommitteeLost(self.members if has_refused else tuple(lost))
         signatures = [told[node_id].signature for node_id in self.members]
         signed = None
         if any(signatures):
             signed = b"".join(each or bytes(SIGNATURE_BYTES) for each in signatures)
         member_keys = b"".join(joined.members[node_id].public_key for node_id in self.members)
-        roster, digest = joined.roster, told[first].group_digest
+        roster, digest, group = joined.roster, joined.roster.digest, told[first].group_digest
         sealed_keys = split(told[first].sealed_keys, SEALED_GROUP_KEY_BYTES)
         mean_examples = roster.mean_examples
         requests = {
             node_id: RegisterRequest(
                 len(roster),
-                committee=Committee(member_keys, roster.digest, digest, sealed, signed),
+                committee=Appointment(member_keys, digest, group, sealed, signed),
                 mean_examples=mean_examples,
             )
             for node_id, sealed in zip(joined.members, sealed_keys, strict=True)
         }
-        made = KeyMade(joined, (), b"", requests, self.members)
-        return context.with_used_agents(self.members), made
+        ready = ReadyToRegister(joined, (), b"", requests, self.members)
+        return context.with_used_agents(self.members), ready
 
 
 def _members(context: Context, joined: JoinedNodes) -> tuple[int, ...]:
-    """Return the committee's members; members of one that failed in this round come last.
+    """Return the committee's members, or fewer if there are not enough candidates.
 
-    Nodes with pinned keys accept only three of the first six trusted keys, in their order.
+    Members of an earlier committee that failed come last. Nodes with pinned keys accept only three
+    of the first six trusted keys, in their order.
     """
-    order = context.agents(tuple(joined.members))
+    suspects = context.run.suspects
     if joined.roster.signatures is None:
-        return order[:COMMITTEE]
-    ranks = {node_id: reply.rank for node_id, reply in joined.members.items()}
-    known = {n: rank for n, rank in ranks.items() if rank is not None and rank < CANDIDATES}
-    if len(known) < COMMITTEE:
-        context.give_up(
-            f"{len(known)} of the first {CANDIDATES} trusted keys belong to nodes that joined, "
-            f"and a committee has {COMMITTEE} members; put nodes that are always connected first "
-            "in the file of trusted keys.",
-            None,
+        order = context.agents(tuple(joined.members))
+        return tuple(sorted(order, key=lambda n: n in suspects)[:COMMITTEE])
+    ranks = {n: joined.members[n].rank or 0 for n in candidates_of(joined.members)}
+    chosen = sorted(ranks, key=lambda n: (n in suspects, ranks[n]))[:COMMITTEE]
+    return tuple(sorted(chosen, key=ranks.__getitem__))
+
+
+def _corrected(joined: JoinedNodes, objections: Sequence[Sequence[int]]) -> JoinedNodes | None:
+    """Return the nodes that joined with the ranks on which two members agree.
+
+    Nodes that the two do not trust are left out. None if nothing changes, or did before.
+    """
+    if len(objections) < _MAJORITY or joined.is_corrected:
+        return None
+    replies = dict(joined.members)
+    for place, (node_id, reply) in enumerate(joined.members.items()):
+        (rank, number), *_ = Counter(ranks[place] for ranks in objections).most_common(1)
+        if number < _MAJORITY or rank == reply.rank:
+            continue
+        if rank >= 0:
+            replies[node_id] = replace(reply, rank=rank)
+        else:
+            del replies[node_id]
+    if replies == joined.members:
+        return None
+    invitation, strangers = joined.invitation, joined.members.keys() - replies
+    return replace(
+        joined,
+        invitation=replace(invitation, declined=invitation.declined | strangers),
+        members=replies,
+        aliases={n: joined.aliases[n] for n in replies},
+        is_corrected=True,
+    )
+
+
+def _without_strangers(
+    context: Context, joined: JoinedNodes, corrected: JoinedNodes
+) -> tuple[Context, JoinedNodes]:
+    """Note which nodes the committee does not trust, and forget candidates that are none."""
+    strangers = [name for n, name in joined.aliases.items() if n not in corrected.aliases]
+    if strangers:
+        names = ", ".join(strangers)
+        context = context.noted(
+            f"The committee does not trust these nodes, which stay out: {names}."
         )
-    suspects = context.round.used_agents if context.round.num_renewals else frozenset()
-    chosen = sorted(known, key=lambda n: (n in suspects, known[n]))[:COMMITTEE]
-    return tuple(sorted(chosen, key=known.__getitem__))
+    wrong = joined.members.keys() - candidates_of(corrected.members)
+    run = replace(context.run, candidates=context.run.candidates - wrong)
+    return replace(context, run=run), corrected

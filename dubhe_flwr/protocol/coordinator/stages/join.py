@@ -2,7 +2,7 @@
 
 import secrets
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -11,7 +11,7 @@ import numpy as np
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import UntrustedError
-from dubhe_flwr.he.signing import SIGNATURE_BYTES, TrustedKeys
+from dubhe_flwr.he.signing import SIGNATURE_BYTES, SIGNER_BYTES, TrustedKeys, is_signed_by
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.dropped_replies import REMEDIES
 from dubhe_flwr.protocol.coordinator.epoch import Invitation
@@ -36,14 +36,17 @@ class JoinedNodes:
 
     invitation: Invitation
     members: Mapping[int, JoinReply]
+    aliases: Mapping[int, str]  # under which the nodes go on, in the same order
+    were_all_asked: bool  # whether every connected node was asked to join
+    is_corrected: bool = False  # whether the committee objected to some nodes
 
     @cached_property
     def roster(self) -> Roster:
-        """What the agent or committee gets to see; without signatures if no node signed."""
+        """What the agent or committee gets to see; without signatures unless most nodes signed."""
         replies, unsigned = self.members.values(), bytes(SIGNATURE_BYTES)
         numbers = [reply.num_examples for reply in replies if reply.num_examples is not None]
         roster = Roster(b"".join(reply.public_key for reply in replies), tuple(numbers) or None)
-        if all(reply.signature is None for reply in replies):
+        if not _most_signed(replies):
             return roster
         return replace(
             roster,
@@ -54,14 +57,19 @@ class JoinedNodes:
 
 @dataclass(frozen=True)
 class Join(Awaiting):
-    """Nodes were asked to join; nodes beyond the sample were left out."""
+    """Nodes were asked to join; at most `number` of them register."""
 
     announced: JoinRequest
-    left_out: frozenset[int]
+    drawn: tuple[int, ...]  # all connected nodes, in the order in which they may register
+    number: int
 
     @classmethod
-    def begin(cls, context: Context) -> tuple[Context, "Join"]:
-        """Ask the connected nodes, or a random sample of them, to join a new epoch."""
+    def begin(cls, context: Context, *, asks_all: bool = False) -> tuple[Context, "Join"]:
+        """Ask the connected nodes, or a random sample of them, to join a new epoch.
+
+        With `asks_all`, more nodes are asked than register, so that the server gets to know which
+        of them may be in the committee.
+        """
         present = context.in_order(context.round.present)
         num_refused = context.run.num_refused_epochs
         *before, number = _nums_asked(context.settings, len(present), num_refused)
@@ -71,7 +79,7 @@ class Join(Awaiting):
         drawn = [present[lot] for lot in np.roll(lots, -sum(before))]
         # Nodes that may be in the committee are asked first.
         drawn.sort(key=lambda node_id: node_id not in context.run.candidates)
-        asked = sorted(drawn[:number])
+        asked = sorted(drawn if asks_all else drawn[:number])
         if num_refused:
             context = context.noted(
                 f"Epochs refused in a row: {num_refused}; the next one asks {number} of "
@@ -80,7 +88,7 @@ class Join(Awaiting):
         announced = context.settings.announced(context.run.seed)
         identity = secrets.token_bytes(EPOCH_ID_BYTES)
         context, batch = context.batch(identity, Stage.JOIN, dict.fromkeys(asked, announced))
-        return context, cls(batch, announced, context.round.present.difference(asked))
+        return context, cls(batch, announced, tuple(drawn), number)
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, JoinedNodes]:
         """Take the nodes that join and agree on the number of classes."""
@@ -108,21 +116,26 @@ class Join(Awaiting):
             return None
 
         told, report = accept_replies(self.batch, replies, refuse)
-        accepted = _by_alias(told, known)
-        report = report.without(told.keys() - accepted, ALIAS_OF_ANOTHER)
+        if trusted is None and _most_signed(told.values()):
+            signed = _signed(told, identity, self.announced)
+            report = report.without(told.keys() - signed, "join key not signed by a trusted node")
+            told = {n: reply for n, reply in told.items() if n in signed}
+        names = _names(told, known)
+        report = report.without(told.keys() - names, ALIAS_OF_ANOTHER)
+        run = replace(context.run, candidates=context.run.candidates | candidates_of(told))
+        context = replace(context, run=run)
+        places = {n: (n not in run.candidates, place) for place, n in enumerate(self.drawn)}
+        kept = frozenset(sorted(names, key=places.__getitem__)[: self.number])
+        report = report.without(names.keys() - kept, "beyond max_registered")
         context = context.reported(report)
+        accepted = {n: told[n] for n in told if n in kept}
         context, num_classes, others = _of_one_length(context, accepted)
-        aliases = {n: reply.alias for n, reply in accepted.items() if n not in others}
+        aliases = {n: names[n] for n in accepted if n not in others}
         declined.update(others)
         present = context.round.present
         run = replace(
             context.run,
             aliases={**{n: known[n] for n in known if n in present}, **aliases},
-            candidates=context.run.candidates.union(
-                n
-                for n, reply in accepted.items()
-                if reply.rank is not None and reply.rank < CANDIDATES
-            ),
             declined=(context.run.declined & present).difference(aliases) | declined,
         )
         context = replace(context, run=run)
@@ -130,17 +143,21 @@ class Join(Awaiting):
         for reason, number in report.dropped.items():
             if 2 * number > report.sent and reason in REMEDIES:
                 context = context.noted(f"Most nodes stay out ({reason}); {REMEDIES[reason]}.")
+        asked = frozenset(self.batch.requests).difference(names.keys() - kept)
         invitation = Invitation(
             identity=identity,
             announced=self.announced,
             num_classes=num_classes,
-            asked=frozenset(self.batch.requests),
-            left_out=self.left_out,
+            asked=asked,
+            left_out=frozenset(self.drawn) - asked,
             declined=frozenset(declined),
         )
+        order = alias_order(aliases)
         return context, JoinedNodes(
             invitation=invitation,
-            members={node_id: accepted[node_id] for node_id in alias_order(aliases)},
+            members={node_id: accepted[node_id] for node_id in order},
+            aliases={node_id: aliases[node_id] for node_id in order},
+            were_all_asked=len(self.batch.requests) == len(self.drawn),
         )
 
 
@@ -155,11 +172,44 @@ def _nums_asked(settings: Settings, num_present: int, num_refused: int) -> list[
     return [min(number, max(least, number >> times)) for times in range(num_refused + 1)]
 
 
-def _by_alias(told: Mapping[int, JoinReply], known: Mapping[int, str]) -> dict[int, JoinReply]:
-    """Return one node for each alias: the one that had it before, or else the first."""
-    known_first = sorted(told, key=lambda n: known.get(n) != told[n].alias)
-    owners = {told[n].alias: n for n in reversed(known_first)}
-    return {n: reply for n, reply in told.items() if owners[reply.alias] == n}
+def _most_signed(replies: Collection[JoinReply]) -> bool:
+    """Return whether nodes have pinned keys: a few liars must not decide that for all."""
+    num_signed = sum(reply.signature is not None for reply in replies)
+    return num_signed > 0 and 2 * num_signed >= len(replies)
+
+
+def _signed(told: Mapping[int, JoinReply], epoch: bytes, announced: JoinRequest) -> frozenset[int]:
+    """Return the nodes with a valid signature, each by another key; none of the keys is known."""
+    owners: dict[bytes, int] = {}
+    for node_id, reply in told.items():
+        signature = reply.signature or b""
+        signer = signature[:SIGNER_BYTES]
+        if is_signed_by(signer, _statement(epoch, announced, reply), signature):
+            owners.setdefault(signer, node_id)
+    return frozenset(owners.values())
+
+
+def candidates_of(replies: Mapping[int, JoinReply]) -> frozenset[int]:
+    """Return the nodes that say they may be in the committee."""
+    ranks = {n: reply.rank for n, reply in replies.items()}
+    return frozenset(n for n, rank in ranks.items() if rank is not None and rank < CANDIDATES)
+
+
+def _names(told: Mapping[int, JoinReply], known: Mapping[int, str]) -> dict[int, str]:
+    """Return the alias under which each node goes on.
+
+    The node that had an alias before keeps it, otherwise the first one does. Another node with the
+    same alias is left out, unless it has signed: then a part of its key follows the alias, so that
+    nobody can push it out.
+    """
+    owners: dict[str, int] = {}
+    for node_id in sorted(told, key=lambda n: known.get(n) != told[n].alias):
+        reply = told[node_id]
+        name, signature = reply.alias, reply.signature
+        while name in owners and signature is not None:
+            name = f"{name} ({signature[:4].hex()})"
+        owners.setdefault(name, node_id)
+    return {node_id: name for name, node_id in owners.items()}
 
 
 def _of_one_length(
@@ -197,16 +247,19 @@ def _untrusted(
     signers: set[bytes],
 ) -> str | None:
     """Return why agents would refuse a join key, given the trusted keys; None if they accept it."""
-    statement = join_statement(
-        epoch, announced, reply.public_key, reply.num_examples, alias_digest(reply.alias)
-    )
     try:
-        signer = trusted.signer(statement, reply.signature)
+        signer = trusted.signer(_statement(epoch, announced, reply), reply.signature)
     except UntrustedError:
         return "join key not signed by a trusted node"
-    if announced.vault == "committee" and reply.rank != trusted.rank(signer):
+    if announced.has_committee and reply.rank != trusted.rank(signer):
         return "another order of trusted keys"
     if signer in signers:
         return "signing key of another node"
     signers.add(signer)
     return None
+
+
+def _statement(epoch: bytes, announced: JoinRequest, reply: JoinReply) -> bytes:
+    return join_statement(
+        epoch, announced, reply.public_key, reply.num_examples, alias_digest(reply.alias)
+    )

@@ -21,7 +21,7 @@ from dubhe_flwr.protocol.wire.roster import split
 
 
 @dataclass(frozen=True)
-class KeyMade:
+class ReadyToRegister:
     """Nodes can register: the requests carry each node's sealed key."""
 
     joined: JoinedNodes
@@ -39,7 +39,9 @@ class Keygen(Awaiting):
     agents: tuple[int, ...]  # agents to ask next, if this one does not answer
 
     @classmethod
-    def begin(cls, context: Context, joined: JoinedNodes) -> tuple[Context, "Keygen | KeyMade"]:
+    def begin(
+        cls, context: Context, joined: JoinedNodes
+    ) -> tuple[Context, "Keygen | ReadyToRegister"]:
         """Ask the first agent for a key, unless a simulation runs in the clear."""
         if joined.invitation.announced.in_the_clear:
             requests = dict.fromkeys(
@@ -48,7 +50,7 @@ class Keygen(Awaiting):
             )
             # Use up a sequence number as with encryption, so that the next join request has the
             # same number in both simulations.
-            return context.counted(), KeyMade(joined, (), b"", requests)
+            return context.counted(), ReadyToRegister(joined, (), b"", requests)
         agents = context.agents(tuple(joined.members))[:MAX_AGENTS]
         return cls.ask(context, joined, agents)
 
@@ -64,7 +66,9 @@ class Keygen(Awaiting):
         context, batch = context.batch(joined.invitation.identity, Stage.KEYGEN, {agent: request})
         return context, cls(batch, joined, tuple(others))
 
-    def take(self, context: Context, replies: Replies) -> tuple[Context, "KeyMade | Keygen"]:
+    def take(
+        self, context: Context, replies: Replies
+    ) -> tuple[Context, "ReadyToRegister | Keygen"]:
         """Take the key, or ask another agent."""
         joined, key_bits = self.joined, self.joined.invitation.announced.key_bits
         num_members = len(joined.members)
@@ -94,5 +98,5 @@ class Keygen(Awaiting):
             )
             for node_id, key in zip(joined.members, sealed, strict=True)
         }
-        made = KeyMade(joined, self.agents, reply.modulus, requests)
-        return context.with_used_agents([agent]), made
+        ready = ReadyToRegister(joined, self.agents, reply.modulus, requests)
+        return context.with_used_agents([agent]), ready

@@ -1,11 +1,10 @@
 """The stage `open`: the members of the committee open a sum for all nodes."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.context import AwaitingMembers, Context
 from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost
 from dubhe_flwr.protocol.coordinator.stages.register import RegisteredNodes
 from dubhe_flwr.protocol.plan import Replies
@@ -23,12 +22,10 @@ class OpenedSum:
 
 
 @dataclass(frozen=True)
-class Open(Awaiting):
+class Open(AwaitingMembers):
     """Members were asked to open a sum."""
 
     registered: RegisteredNodes
-    replies: Mapping[int, OpenReply]  # of the members that have answered
-    is_repeated: bool
 
     @classmethod
     def begin(
@@ -40,24 +37,11 @@ class Open(Awaiting):
             # Use up a sequence number for the request that a committee would get, as with it.
             with_committee = invitation.terms.vault.num_members > 0
             return context.counted(int(with_committee)), OpenedSum(registered)
-        return cls.ask(context, registered, {}, is_repeated=False)
-
-    @classmethod
-    def ask(
-        cls,
-        context: Context,
-        registered: RegisteredNodes,
-        replies: Mapping[int, OpenReply],
-        *,
-        is_repeated: bool,
-    ) -> tuple[Context, "Open"]:
-        """Ask the members that have not answered yet."""
-        last = registered.last_sum
+        last, members = registered.last_sum, registered.committee
         request = OpenRequest(last.exchange, _covered(registered), last.sums)
-        asked = dict.fromkeys([n for n in registered.committee if n not in replies], request)
-        identity = registered.joined.invitation.identity
-        context, batch = context.batch(identity, Stage.OPEN, asked)
-        return context, cls(batch, registered, replies, is_repeated)
+        asked = dict.fromkeys(members, request)
+        context, batch = context.batch(invitation.identity, Stage.OPEN, asked)
+        return context, cls(batch, registered, members=members)
 
     def take(
         self, context: Context, replies: Replies
@@ -73,14 +57,13 @@ class Open(Awaiting):
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
-        told = {**self.replies, **accepted}
-        lost = [node_id for node_id in registered.committee if node_id not in told]
-        if lost and not self.is_repeated:
-            context = context.noted("A member of the committee did not answer; it is asked again.")
-            return self.ask(context, registered, told, is_repeated=True)
+        told: dict[int, OpenReply] = {**self.told, **accepted}
+        if (again := self.asked_again(context, told)) is not None:
+            return again
+        lost = [node_id for node_id in self.members if node_id not in told]
         if lost:
             return context, CommitteeLost(tuple(lost))
-        parts = [told[node_id] for node_id in registered.committee]
+        parts = [told[node_id] for node_id in self.members]
         opened = replace(last, sums=vault.opened(last.sums, _covered(registered), parts))
         return context, OpenedSum(replace(registered, last_sum=opened))
 

@@ -48,7 +48,8 @@ def appoint_anew(context: Context, lost: CommitteeLost) -> tuple[Context, Join]:
     names = ", ".join(context.run.aliases.get(n, str(n)) for n in lost.members)
     if context.round.num_renewals >= _MAX_RENEWALS:
         context.give_up(f"No committee opens the sums; the last one failed at {names}.", None)
-    context = context.with_used_agents(lost.members)
+    suspects = context.run.suspects.union(lost.members)
+    context = replace(context, run=replace(context.run, suspects=suspects))
     context = context.noted(f"The committee failed at {names}; all nodes register again.")
     this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)
     return Join.begin(replace(context, round=this_round))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
-from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, KeyMade
+from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, ReadyToRegister
 from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
@@ -30,21 +30,21 @@ class RegisteredNodes:
 class Register(Awaiting):
     """Nodes were sent their sealed keys and asked to register."""
 
-    made: KeyMade
+    ready: ReadyToRegister
 
     @classmethod
-    def begin(cls, context: Context, made: KeyMade) -> tuple[Context, "Register"]:
+    def begin(cls, context: Context, ready: ReadyToRegister) -> tuple[Context, "Register"]:
         """Send each node its sealed key."""
         context, batch = context.batch(
-            made.joined.invitation.identity, Stage.REGISTER, made.requests
+            ready.joined.invitation.identity, Stage.REGISTER, ready.requests
         )
-        return context, cls(batch, made)
+        return context, cls(batch, ready)
 
     def take(
         self, context: Context, replies: Replies
     ) -> tuple[Context, RegisteredNodes | Keygen | CommitteeLost]:
         """Add up the registrations; ask another agent if too few nodes could open their key."""
-        joined, public = self.made.joined, self.made.public
+        joined, public = self.ready.joined, self.ready.public
         terms = joined.invitation.terms
         fields = [name for name in (REGISTRATION, DISTRIBUTION) if name in terms.vault.fields]
         size, *of_agent = map(terms.vault.vector_bytes, fields)
@@ -58,12 +58,12 @@ class Register(Awaiting):
         settings, num_joined = context.settings, len(joined.members)
         enough = max(settings.least_nodes, (1.0 - settings.max_unregistered) * num_joined)
         # A key that does not open causes an error reply. A new key would not help silent nodes.
-        if num_joined - report.num_errors < enough and self.made.agents:
+        if num_joined - report.num_errors < enough and self.ready.agents:
             context = context.reported(report)
             context = context.noted("The key of an agent did not open; another one is asked.")
-            return Keygen.ask(context, joined, self.made.agents)
-        if num_joined - report.num_errors < enough and self.made.committee:
-            return context.reported(report), CommitteeLost(self.made.committee)
+            return Keygen.ask(context, joined, self.ready.agents)
+        if num_joined - report.num_errors < enough and self.ready.committee:
+            return context.reported(report), CommitteeLost(self.ready.committee)
         # Check both as one vector, so that a node counts with both or with neither.
         vectors = {
             n: reply.registration + (reply.distribution or b"") for n, reply in accepted.items()
@@ -79,5 +79,5 @@ class Register(Awaiting):
             distributions={n: accepted[n].distribution or b"" for n in members},
             num_registered=len(members),
             last_sum=SettleRequest(total[:size], len(members), exchange=0),
-            committee=self.made.committee,
+            committee=self.ready.committee,
         )

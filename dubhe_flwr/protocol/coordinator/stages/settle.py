@@ -51,7 +51,7 @@ class Settle(Awaiting):
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         if is_refused(context, report):
-            names = [registered.joined.members[n].alias for n in registered.committee]
+            names = [registered.joined.aliases[n] for n in registered.committee]
             if names:
                 context = context.noted(f"The committee was {', '.join(names)}.")
             return context.reported(report), Refused(report, was_drawn=False)
@@ -89,7 +89,7 @@ def _epoch(
     return context, Epoch(
         invitation=joined.invitation,
         first_round=context.server_round,
-        aliases={node_id: joined.members[node_id].alias for node_id in node_ids},
+        aliases={node_id: joined.aliases[node_id] for node_id in node_ids},
         public=registered.public,
         distributions=tuple(node_ids.values()),
         last_sum=registered.last_sum,
