@@ -42,17 +42,6 @@ def test_a_resumed_run_registers_anew_whenever_its_server_ended(
     assert not any(report.dropped for report in plan.stages)
 
 
-def test_simulated_nodes_draw_as_without_a_pause_where_each_round_registers() -> None:
-    """They draw by the seed and the number of the batch, which are kept."""
-    whole, paused = (federation(registration_interval=1) for _ in range(2))
-    plans = whole.rounds(1, 4)
-    before = paused.rounds(1, 2)
-    resume(paused)
-    after = paused.rounds(3, 4)
-    assert [p.aliases for p in before + after] == [p.aliases for p in plans]
-    assert len({p.aliases for p in plans}) > 1
-
-
 def test_another_seed_is_refused() -> None:
     """The error names both; without one the saved seed goes on."""
     nodes = federation()
@@ -85,7 +74,6 @@ def test_a_run_that_has_begun_goes_on_with_fewer_nodes() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"seed": "7"}, "selector.seed: a str does not belong there"),
         ({"seed": -1}, "selector.seed: -1 is negative"),
         ({"sequence": 2**53}, "batches were never sent; the state was changed or damaged"),
         ({"epoch": None}, "selector: key 'epoch' is unknown"),
