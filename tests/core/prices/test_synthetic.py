@@ -65,18 +65,6 @@ def test_synthetic_clients_have_weights() -> None:
     assert 0.25 <= found.weights.min() <= found.weights.max() <= 4.0
 
 
-def test_synthetic_clients_repeat() -> None:
-    """Only the opening determines them; these are the first draws, to four digits."""
-    found = synthetic_clients(opening([0.5, 0.5], 0.75), 100, 1.0)
-    again = synthetic_clients(opening([0.5, 0.5], 0.75), 100, 1.0)
-    assert all((one == other).all() for one, other in zip(found, again, strict=True))
-    assert found.labels.shape == (1800 + 600 + 600 + 1 + 6 * 2, 2)
-    assert found.labels[:3, 0] == pytest.approx(FIRST_DRAWS, abs=5e-5)
-
-
-FIRST_DRAWS = [0.41029, 0.76617, 0.06059]
-
-
 @pytest.mark.parametrize("variance", [0.0, 100.0])
 def test_exchanges_are_fitted_as_far_as_noise_allows(variance: float) -> None:
     """Without noise the sums are matched; with noise the shares stay closer to the old ones."""

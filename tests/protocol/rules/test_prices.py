@@ -168,19 +168,6 @@ class TestSettle:
         assert Prices(noise=0.0).most_entries(20) is None
         assert Prices().most_entries(11) is None
 
-    @pytest.mark.parametrize("damage", [(0.0,), (1.0,) * 40])
-    def test_another_memory_is_refused(self, damage: tuple[float, ...]) -> None:
-        """It must have the state's number of values."""
-        with pytest.raises(RefusedError, match="does not belong to these prices"):
-            Prices().settle(own(0), POPULATION, damage, summed(Prices()))
-
-    @pytest.mark.parametrize("row", [0, 17])
-    @pytest.mark.parametrize("spoil", [lambda sums: -sums, np.zeros_like])
-    def test_sums_of_nobody_are_refused(self, row: int, spoil: Any) -> None:
-        """Whoever reads them, and without a word of the node's own labels."""
-        with pytest.raises(RefusedError):
-            Prices().settle(own(row), POPULATION, None, spoil(summed(Prices())))
-
 
 class TestSettings:
     """What the operator sets is what nodes read."""
