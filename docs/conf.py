@@ -12,12 +12,9 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.errors import PycodeError
 from sphinx.pycode import ModuleAnalyzer
-from typer.main import get_command
 
 import dubhe_flwr
 import dubhe_lab
-from dubhe_lab.cli import app as dubhe
-from dubhe_lab.experiments.options import parameters_of
 
 project = "dubhe-flwr"
 author = "The dubhe-flwr authors"
@@ -85,40 +82,9 @@ def _skip(
     return skip or (what == "class" and not documented)
 
 
-def _options(match: re.Match[str]) -> str:
-    """Return a table of the options of a command, as its `--help` tells them."""
-    command = get_command(dubhe)
-    for name in match[1].split():
-        command = command.commands[name]
-    rows = ["| option | what it is | default |", "|---|---|---|"]
-    for option in command.params:
-        default = f"`{option.default}`"
-        if isinstance(option.show_default, str):
-            default = option.show_default
-        elif option.secondary_opts:
-            default = f"`{(option.opts if option.default else option.secondary_opts)[0]}`"
-        elif option.default is None or option.default is False:
-            default = ""
-        names = "<br>".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
-        rows.append(f"| {names} | {option.help} | {default} |")
-    return "\n".join(rows)
-
-
-def _parameters(match: re.Match[str]) -> str:
-    """Return a table of the arguments of a class, as its docstring describes them."""
-    module, _, name = match[1].rpartition(".")
-    rows = ["| argument | value | meaning |", "|---|---|---|"]
-    for names, kind, meaning in parameters_of(getattr(import_module(module), name)):
-        cells = ", ".join(f"`{each}`" for each in names), kind, meaning
-        rows.append(f"| {' | '.join(cell.replace('``', '`') for cell in cells)} |")
-    return "\n".join(rows)
-
-
 def _prepare(_app: Sphinx, _name: str, source: list[str]) -> None:
-    """Let links to files that are no pages lead to the files, and fill in tables."""
+    """Let links to files that are no pages lead to the files."""
     source[0] = re.sub(r"\]\((?=(\.\./)+(apps|tests)/)", "](path:", source[0])
-    source[0] = re.sub(r"<!-- options of dubhe (.*?) -->", _options, source[0])
-    source[0] = re.sub(r"<!-- parameters of (\w.*?) -->", _parameters, source[0])
 
 
 def setup(app: Sphinx) -> None:

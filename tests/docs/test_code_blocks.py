@@ -168,3 +168,10 @@ def test_the_test_command_of_the_readme_is_the_one_that_ci_calls() -> None:
     command = re.search(r"Run the tests:\n\n```bash\n(.*?)\n```", readme, re.DOTALL)
     assert command is not None
     assert any(command[1] in line for line in (ROOT / ".ci" / "run").read_text().splitlines())
+
+
+def test_the_readme_is_short() -> None:
+    """It has up to 100 lines of up to 100 characters."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 100
+    assert not [line for line in lines if len(line) > 100]

@@ -171,7 +171,7 @@ def _summary(trained: Mapping[str, Trainings], found: Found) -> list[Table]:
             (
                 "method",
                 "SGD\n%",
-                "with server\nmomentum %",
+                "server\nmomentum %",
                 "Adam\n%",
                 "coverage\n%",
                 "server\nlearns",

@@ -26,7 +26,8 @@ from dubhe_flwr.protocol.wire.statements import join_statement
 
 _EACH_CLASS: Final = (
     "label_counts must return one count for each class, including classes without samples, and not "
-    "the labels themselves; count_labels makes these counts."
+    "the labels themselves; count_labels(labels, num_classes) makes these counts, and np.bincount "
+    "needs minlength=num_classes for them."
 )
 
 

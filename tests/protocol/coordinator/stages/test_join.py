@@ -195,7 +195,7 @@ class TestNumberOfClasses:
         assert {"node 2 has 3", "node 5 has 7"} == set(
             note.split(". ")[0].split(": ")[1].split(", ")
         )
-        assert note.endswith("count_labels makes these counts.")
+        assert note.endswith("np.bincount needs minlength=num_classes for them.")
         assert (plan.num_registered, epoch_of(nodes).invitation.num_classes) == (6, 5)
         assert epoch_of(nodes).invitation.declined == odd == nodes.state.run.declined
         assert [nodes.play(r).epoch == plan.epoch for r in (2, 3, 4)] == [True] * 3
