@@ -18,11 +18,12 @@ from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys, TrustedKeys
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.protocol.vaults import Label, Seat
 from dubhe_flwr.protocol.vaults.committee import SEALED_GROUP_KEY_BYTES, Committee
-from dubhe_flwr.protocol.wire.announced import VAULTS
+from dubhe_flwr.protocol.wire.announced import VaultName
 from dubhe_flwr.protocol.wire.codec import encode, wire_size
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE,
+    Appointment,
     AppointRequest,
     DeliveredKey,
     JoinRequest,
@@ -33,7 +34,6 @@ from dubhe_flwr.protocol.wire.messages import (
     SettleReply,
     SettleRequest,
 )
-from dubhe_flwr.protocol.wire.messages import Committee as Appointed
 from dubhe_flwr.protocol.wire.roster import Roster, alias_digest, split
 from dubhe_flwr.protocol.wire.statements import join_statement
 from dubhe_flwr.protocol.wire.terms import SETTLEMENT, Terms
@@ -81,7 +81,7 @@ def bench_vaults(settings: VaultsSettings) -> BenchResults:
     for number, num_classes in product(settings.sizes, settings.classes):
         prepared = {
             vault: _prepared(_terms(vault, number, num_classes, settings.key_bits), number)
-            for vault in VAULTS
+            for vault in VaultName
         }
         actions = {
             f"{vault}, {name}": action
@@ -140,13 +140,14 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
         appoint = AppointRequest(roster, tuple(range(COMMITTEE)))
         replies = [vault.appoint(seat, appoint, None) for seat in seats[:COMMITTEE]]
         actions["prepare"] = lambda: vault.appoint(seats[0], appoint, None)
+        members = [member for _, member in replies if member is not None]
         first, signed = replies[0][0], b"".join(reply.signature or b"" for reply, _ in replies)
         sealed = split(first.sealed_keys, SEALED_GROUP_KEY_BYTES)
         member_keys = b"".join(roster.keys[:COMMITTEE])
         requests = [
             RegisterRequest(
                 number,
-                committee=Appointed(member_keys, roster.digest, first.group_digest, each, signed),
+                committee=Appointment(member_keys, roster.digest, first.group_digest, each, signed),
             )
             for each in sealed
         ]
@@ -156,10 +157,10 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
         request = OpenRequest(1, np.packbits(np.ones(number, dtype=bool)).tobytes(), total)
         parts = [
             vault.release(member, own, seat.pinned, _LABEL, request, None)
-            for (_, member), own, seat in zip(replies, keys, seats, strict=False)
+            for member, own, seat in zip(members, keys, seats, strict=False)
         ]
         actions["open"] = lambda: vault.release(
-            replies[0][1], keys[0], seats[0].pinned, _LABEL, request, None
+            members[0], keys[0], seats[0].pinned, _LABEL, request, None
         )
         num_bytes = {"member down": _size(request), "member up": _size(parts[0])}
         total = vault.opened(total, request.covered, parts)
