@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol.federation import Federation, decrypted, dubhe, encrypted, joined, skewed_counts
-from protocol.nodes import SCALE, next_request, numbers, refuses
+from protocol.nodes import SCALE, next_request, numbers, refuses, set_policy
 from protocol.server import SETTINGS, agents_in_turn, alter, asked, federation, stages_of
 
 from dubhe_flwr.core.determination import group_sizes
@@ -91,6 +91,16 @@ def test_no_two_tries_that_tell_of_fewer_clients_than_a_sum() -> None:
     apart = [int((each ^ other).sum()) for each, other in combinations(tries, 2)]
     assert min(apart) == 0 < max(apart)
     assert not {1, 2}.intersection(apart)
+
+
+def test_no_node_is_agent_again_while_others_are_left() -> None:
+    """The one whose turn is first is not willing; the next one does not take two turns for it."""
+    nodes = federation(20, num_participants=6)
+    first, *others = agents_in_turn(nodes)
+    set_policy(nodes, first, willing=lambda server_round: server_round != 1)
+    nodes.rounds(1, 3)
+    assert asked(nodes, "determine") == others[:3]
+    assert len({e.request["epoch"] for e in nodes.exchanges}) == 1
 
 
 @pytest.mark.parametrize(("group_size", "share"), [(4, 0.83), (20, 0.97)])

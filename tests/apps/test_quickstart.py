@@ -72,7 +72,8 @@ def test_it_trains_the_configured_number_of_clients(
 
 @pytest.mark.usefixtures("accuracies")
 def test_draws_are_private(plans: list[tuple[str, ...]]) -> None:
-    """The same seed does not repeat the selected sets."""
+    """Selected sets do not repeat, and the run config that all nodes get holds no seed."""
+    assert "seed" not in CONFIG["config"]
     for _ in range(2):
         run(30, **{"num-server-rounds": 3})
     assert plans[:3] != plans[3:]

@@ -23,7 +23,6 @@ def server_fn(context: Context) -> ServerAppComponents:
             initial_parameters=ndarrays_to_parameters(model.get_parameters(model.new_model())),
         ),
         num_participants=int(config.get("num-participants", 5)),
-        seed=int(config.get("seed", 0)),
         expected_nodes=int(config.get("expected-nodes", 0)) or None,
         stage_timeout=timeout,
         checkpoint_dir=str(config.get("checkpoint-dir", "")),

@@ -57,15 +57,17 @@ def agent_task_of(
     """Cut a round into its tries or groups, and pick an agent if there is a choice to make.
 
     Nodes take turns as agent in a random order, one per round. A node that is unavailable, has
-    failed, or has no sums left to decrypt is skipped.
+    failed, or has no sums left to decrypt is skipped. A node that was an agent before in the epoch
+    comes last: the sums of two rounds may differ by few clients.
     """
     announced, registered = epoch.announced, epoch.registered
     to_decrypt = epoch.sums_per_round(drawn.decisions.shape[1])
     order = generator(seed, "agents", epoch.first_round).permutation(len(registered))
     turn = (server_round - epoch.first_round) % len(registered)
+    turns = sorted(np.roll(order, -turn), key=lambda index: registered[index] in epoch.num_sums)
     agents = (
         int(index)
-        for index in np.roll(order, -turn)
+        for index in turns
         if drawn.available[index]
         and registered[index] not in failed
         and epoch.num_sums.get(registered[index], 0) + to_decrypt <= epoch.sums_per_agent

@@ -86,7 +86,7 @@ def test_the_next_agent_gets_selections_without_its_data(settings: dict[str, Any
     nodes = federation(N, rounds_per_draw=4, **settings)
     batch = nodes.until("determine")
     before = tasks_of(nodes)
-    failing, successor = agents_in_turn(nodes)[2:4]
+    failing, _, successor = agents_in_turn(nodes)[2:5]
     alter(nodes, "determine", lost, [failing])
     outcome = nodes.step(nodes.deliver(batch))
     ((server_round, (agent, task)),) = tasks_of(nodes).items()
