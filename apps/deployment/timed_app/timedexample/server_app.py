@@ -18,7 +18,7 @@ from timedexample.stopwatch import Stopwatch
 app = ServerApp()
 
 MEASURED = "measured: "
-"""What the line of the log begins with that has all times as JSON."""
+"""Prefix of the log line that holds all times as JSON."""
 RULES: dict[str, dict[str, Any]] = {
     "committee": {},
     "paillier": {"rule": Paper((1, 2, 10))},
