@@ -172,6 +172,6 @@ def check_roster(pinned: PinnedKeys, epoch: bytes, announced: JoinRequest, roste
     ranks = roster_ranks(pinned, epoch, announced, roster)
     if -1 in ranks:
         raise UntrustedError(
-            f"Key {ranks.index(-1) + 1} of {len(ranks)} does not belong to another trusted node "
-            "that joined this epoch under these parameters."
+            f"Key {ranks.index(-1) + 1} of {len(ranks)} does not belong to a trusted node that "
+            "joined this epoch under these parameters, or that node signed another key, too."
         )
