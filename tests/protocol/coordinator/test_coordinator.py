@@ -32,6 +32,7 @@ from dubhe_flwr.protocol.coordinator.context import (
     Answered,
     Awaiting,
     AwaitingInEpoch,
+    AwaitingMembers,
     RegistrationDue,
 )
 from dubhe_flwr.protocol.wire.codec import wire_size
@@ -42,7 +43,8 @@ STAGES = "dubhe_flwr.protocol.coordinator.stages."
 
 def test_every_stage_comes_to_an_outcome_that_something_follows() -> None:
     """And what goes on from an outcome goes on from nothing else but a rest or replies."""
-    kinds = [*Awaiting.__subclasses__(), *AwaitingInEpoch.__subclasses__()]
+    between = AwaitingInEpoch, AwaitingMembers
+    kinds = [kind for above in (Awaiting, *between) for kind in above.__subclasses__()]
     stages = [kind for kind in kinds if kind.__module__.startswith(STAGES)]
     returned = [typing.get_type_hints(stage.take)["return"] for stage in stages]
     reached = {each for hint in returned for each in outcomes(hint)}
