@@ -28,9 +28,10 @@ outcome. The class of the outcome alone decides what comes next:
 A stage may repeat itself: `Keygen` and `Determine` ask another agent, `Appoint` and `Open` ask a
 committee member that did not answer once more. `Appoint` also asks without nodes that members do
 not trust, and goes back to `Join` if a sample lacks the first trusted keys. `Register` goes back to
-`Keygen` if too few nodes could open their key. A stage that has nothing to ask returns its outcome from ``begin``: `Keygen`
-in a simulation in the clear, `Open` without a committee, `Settle` if the rule needs only one sum,
-`Participate` if the round was drawn ahead, and `Determine` if there is no choice.
+`Keygen` if too few nodes could open their key. A stage that has nothing to ask returns its outcome
+from ``begin``: `Keygen` in a simulation in the clear, `Open` without a committee, `Settle` if the
+rule needs only one sum, `Participate` if the round was drawn ahead, and `Determine` if there is no
+choice.
 
 A stage raises an error if the round cannot go on; `random_fallback` then selects clients at random
 or ends the run.
