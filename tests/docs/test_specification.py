@@ -26,9 +26,14 @@ def sections() -> dict[str, str]:
 
 
 def told(section: str) -> list[tuple[str, str, bool]]:
-    """Return name, type and whether it is optional, of each field in the tables of a section."""
+    """Return name, type and whether it is optional, of each field in the tables of a section.
+
+    The fields of the roster have a section of their own.
+    """
     found = []
     for row in re.findall(r"^\|(.*)\|$", sections()[section], re.MULTILINE):
+        if "the [roster](#roster)" in row:
+            found += told("Roster")
         cells = [cell.strip() for cell in row.split("|")]
         for name, kind in pairwise(cells[:3]):
             if re.fullmatch(r"`[a-z.-]+`", name):
