@@ -141,7 +141,6 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
         replies = [vault.appoint(seat, appoint, None) for seat in seats[:COMMITTEE]]
         members = [member for _, member in replies if member is not None]
         actions["prepare"] = lambda: vault.appoint(seats[0], appoint, None)
-        members = [member for _, member in replies if member is not None]
         first, signed = replies[0][0], b"".join(reply.signature or b"" for reply, _ in replies)
         sealed = split(first.sealed_keys, SEALED_GROUP_KEY_BYTES)
         member_keys = b"".join(roster.keys[:COMMITTEE])
