@@ -52,6 +52,18 @@ def test_the_tables_of_further_experiments_are_those_of_their_cells(name: str) -
             assert markdown_of(table).partition("\n\n")[2] in PAGE
 
 
+def test_the_readme_tells_what_the_default_reaches_on_digits() -> None:
+    """README compares today's default with greedy selection by the cells of determination."""
+    cells = EXPERIMENTS["determination"].cells(OPTIONS)
+    found = CellStore(FOLDER / "cells").load_all(cells)
+    (section,) = sections(["determination"], OPTIONS, found)
+    mean = {row[0]: [cell.partition(" ")[0] for cell in row[1:]] for row in section.tables[0].rows}
+    dubhe, greedy = mean["Dubhe"], mean["greedy (oracle)"]
+    with_sgd = f"on digits, SGD {dubhe[0]} % (greedy {greedy[0]})"
+    told = f"{with_sgd}, with momentum {dubhe[1]} % ({greedy[1]})"
+    assert told in README
+
+
 def test_no_two_methods_look_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has one look in all panels of a picture, which share a legend."""
     looks = defaultdict(set)
