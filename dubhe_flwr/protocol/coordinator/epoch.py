@@ -20,7 +20,7 @@ class Invitation:
     announced: JoinRequest
     num_classes: int  # ``C``, as most nodes report it
     asked: frozenset[int]
-    left_out: frozenset[int]  # not drawn in the random sample
+    left_out: frozenset[int]  # not in the random sample
     declined: frozenset[int]  # nodes that declined, or have another number of classes
 
     @property

@@ -18,7 +18,7 @@ class DrawnRound:
     """
 
     decisions: NDArray[np.bool_]  # the nodes' own draws, shape (N, H)
-    available: NDArray[np.bool_]  # who answered, is willing and may be chosen, shape (N,)
+    available: NDArray[np.bool_]  # answered, willing and may be chosen, shape (N,)
     unwilling: tuple[int, ...]  # nodes that will not train in this round
 
 
