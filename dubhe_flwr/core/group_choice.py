@@ -27,7 +27,7 @@ Floats: TypeAlias = NDArray[np.float64]
 """Floats that hold whole numbers below 2**53, which makes them exact."""
 
 _MOST_ENUMERATED: Final = 20_000
-"""With at most this number of combinations, all are compared."""
+"""Largest number of combinations for which all are compared."""
 
 _SEARCH_EFFORT: Final = 600_000
 """Starting points times q**2 times C: keeps the search shorter than the decryption before it."""

@@ -23,7 +23,7 @@ overflow."""
 def check_key_bits(key_bits: int) -> None:
     """Raise `SettingsError` for a key size below 512, or not a multiple of 16.
 
-    With any other size, the primes would not fill whole bytes.
+    If the size is not a multiple of 16, the primes do not fill whole bytes.
     """
     if key_bits < MIN_KEY_BITS or key_bits % 16:
         raise SettingsError(

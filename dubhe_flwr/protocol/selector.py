@@ -61,7 +61,7 @@ class Selector(ABC, Generic[StateT]):
     def adapted(
         self, state: StateT, plan: Plan, present: Collection[int], eligible: Collection[int]
     ) -> Plan | None:
-        """Return a plan made ahead, with nodes that have left replaced.
+        """Return a plan made ahead, after replacing nodes that have left.
 
         `state` is the one that came with the plan. Returns None if the round has to be planned
         again; by default, whenever a participant has left.

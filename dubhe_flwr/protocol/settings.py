@@ -58,15 +58,15 @@ class Settings:
     registration_interval : int (default: 50)
         Rounds between registrations. Nodes read their label counts again at each one.
     rounds_per_draw : int (default: 10)
-        ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
+        ``T``: number of rounds for which nodes draw, or agents choose, in one exchange.
         The value does not affect which simulated nodes are selected, unless nodes come or go. A
         node that has left by its round is replaced at random.
     max_registered : int (default: 2000)
         Most nodes that register in an epoch. If more are connected, each epoch takes another random
         sample, so that the cost of a round does not grow with the federation.
     equal_weights : bool (default: False)
-        Whether all clients have the same weight in aggregation (eq. 1), instead of weights by their
-        number of samples. Dubhe balances the data with the weights used in aggregation.
+        Whether all clients have the same weight in aggregation (eq. 1), instead of being weighted
+        by number of samples. Dubhe balances the data with the weights used in aggregation.
     min_cohort : int (default: 3)
         Fewest clients that any decrypted sum covers. Nodes have a limit of their own.
     quorum : int, optional (default: `min_cohort`)

@@ -98,7 +98,7 @@ def _take(context: Context, answered: Answered) -> tuple[Context, Any]:
 
 
 def _plan(context: Context, determined: RoundDetermined) -> tuple[Context, Planned]:
-    """Make the plan, with nodes that have left replaced."""
+    """Make the plan, replacing nodes that have left."""
     epoch, server_round = determined.epoch, context.server_round
     ready = epoch.rounds[server_round]
     here = context.round.eligible
@@ -216,7 +216,7 @@ class Coordinator(Selector[CoordinatorState]):
         present: Collection[int],
         eligible: Collection[int],
     ) -> Plan | None:
-        """Return the plan, with nodes that have left replaced by registered, willing ones."""
+        """Return the plan, with registered, willing nodes in place of nodes that have left."""
         here = frozenset(present)
         may = here.intersection(eligible)
         if may.issuperset(plan.participants):

@@ -1,4 +1,4 @@
-"""Decides when an epoch ends: after its interval, with its budgets, or if many nodes are new."""
+"""Decides when an epoch ends: its interval is up, a budget is spent, or many nodes are new."""
 
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch

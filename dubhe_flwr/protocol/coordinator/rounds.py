@@ -38,7 +38,7 @@ class DeterminedRound:
     def participants(
         self, registered: Sequence[int], present: frozenset[int], seed: int, server_round: int
     ) -> tuple[int, ...]:
-        """Return the node ids of the participants, with nodes that have left replaced.
+        """Return the node ids of the participants, after replacing nodes that have left.
 
         Replacements are drawn uniformly from the registered nodes that are connected and willing.
         The ids are ordered by alias.

@@ -22,7 +22,7 @@ from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 def settle(
     policy: NodePolicy, joined: Membership, request: SettleRequest, keep: Keep
 ) -> SettleReply:
-    """Go on with the rule: contribute to the next sum, or report that the rule is settled."""
+    """Continue with the rule: contribute to the next sum, or report that the rule is settled."""
     joined, outcome = read_sum(policy, joined, request, keep)
     if outcome is None:
         raise RefusedError("This node already answered this exchange.")

@@ -1,7 +1,7 @@
 """Prices: a node volunteers more often the more the federation needs its labels.
 
 Nodes register what they contribute to the opening, then contribute to the sums of a few exchanges;
-all fit the same class prices to the same noisy sums. This module fits prices into the protocol;
+all fit the same class prices to the same noisy sums. This module connects prices to the protocol;
 `dubhe_flwr.core.prices` has the mathematics.
 """
 

@@ -125,7 +125,7 @@ class Settled:
     finding : tuple of float (default: empty)
         What the rule reports to the operator; the same at every node.
     left : tuple of float (default: empty)
-        What the node keeps for when its label counts may enter no further sum (`Own.frozen`).
+        What the node falls back on once its label counts may enter no further sum (`Own.frozen`).
     """
 
     probability: float

@@ -423,7 +423,7 @@ def _check_ranks(pinned: PinnedKeys, signers: Sequence[bytes]) -> None:
 
 
 def _may_be_members(ranks: Sequence[int]) -> bool:
-    """Return whether keys of these ranks are a committee: among the first, in their order."""
+    """Return whether keys of these ranks can form a committee: among the first, in order."""
     return list(ranks) == sorted(set(ranks)) and ranks[-1] < CANDIDATES
 
 

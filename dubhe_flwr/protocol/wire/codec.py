@@ -63,7 +63,7 @@ def _kinds(message_class: Any) -> tuple[_Kind, ...]:
 
 @cache
 def _first_key(message_class: Any) -> str:
-    """Return a key that every message of a class has: shows whether an optional one was sent."""
+    """Return a key that every message of a class has, to see whether an optional one was sent."""
     first = next(field for field in _kinds(message_class) if not field.is_optional)
     return f"{first.key}.{_first_key(first.kind)}" if first.is_nested else first.key
 

@@ -246,7 +246,7 @@ class OpenReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class SettleRequest(Message):
-    """Sends nodes the encrypted sum of their last contributions, to go on with the rule.
+    """Sends nodes the encrypted sum of their last contributions, to continue with the rule.
 
     The sums of an epoch are numbered from 0, which is the sum of the registrations.
     """

@@ -17,7 +17,7 @@ from dubhe_flwr.protocol.wire.terms import SETTLEMENT
 
 @dataclass(frozen=True)
 class Settle(Awaiting):
-    """Nodes were sent the last sum and asked to go on with the rule."""
+    """Nodes were sent the last sum and asked to continue with the rule."""
 
     registered: RegisteredNodes
 
