@@ -15,7 +15,7 @@ Category = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Codebook:
-    """Ranks the class sets of every size in the reference set without listing them.
+    """Ranks all class sets whose size is in the reference set, without listing them.
 
     Slots are ordered by the size of the set, then lexicographically. A registry is therefore the
     concatenation of the sub-vectors ``R_i``, ``i`` in ``G``, of lengths ``C(C, i)``.
@@ -29,7 +29,7 @@ class Codebook:
     Raises
     ------
     SettingsError
-        If the reference set holds anything else.
+        If the reference set is not of this form.
 
     Examples
     --------

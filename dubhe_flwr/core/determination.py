@@ -66,8 +66,8 @@ def tries_of_round(
 def far_apart(tries: Sequence[Clients], fewest: int) -> list[Clients]:
     """Replace each try that differs from an earlier one by fewer than `fewest` clients.
 
-    The difference between two such sums would be a sum over those few clients. The earlier try
-    takes the place of the later one, so the result still has H tries.
+    Subtracting two such sums would reveal the sum over those few clients. The earlier try takes the
+    place of the later one, so the result still has H tries.
 
     >>> [t.tolist() for t in far_apart([np.array([0, 1]), np.array([1, 2]), np.array([2, 3])], 3)]
     [[0, 1], [0, 1], [2, 3]]
@@ -84,11 +84,11 @@ def far_apart(tries: Sequence[Clients], fewest: int) -> list[Clients]:
 def expected_volunteers(num_participants: int, tries: int, num_clients: int) -> int:
     """Return how many of N clients should volunteer in the single draw from which groups are cut.
 
-    The number equals the volunteers of H tries, ``H K``, capped at three fifths of all clients:
-    with more, little would be left to balance. One draw at these higher probabilities keeps the
-    proportions between categories. Pooling everyone who volunteers in any of H tries would not:
-    such a pool holds nearly all clients with a high probability, but H times the usual number of
-    clients with a low one.
+    The number is what H tries would yield, ``H K``, capped at three fifths of all clients: beyond
+    that, little is left to balance. One draw at these higher probabilities keeps the proportions
+    between categories. Pooling everyone who volunteers in any of H tries would not: such a pool
+    contains nearly every client with a high probability, but H times the usual number of clients
+    with a low one.
 
     >>> expected_volunteers(20, 20, 1000), expected_volunteers(100, 20, 1000)
     (400, 600)
@@ -99,8 +99,8 @@ def expected_volunteers(num_participants: int, tries: int, num_clients: int) -> 
 def group_sizes(num_participants: int, group_size: int) -> NDArray[np.int64]:
     """Return the sizes of the ``q = K // g`` groups of at least g clients that make up K.
 
-    Each group has ``K // q`` clients, and ``K % q`` of them have one more. The sizes are ascending;
-    g lies between 1 and K.
+    Each group has ``K // q`` clients, and ``K % q`` of the groups have one more. The sizes are in
+    ascending order; g lies between 1 and K.
 
     >>> group_sizes(20, 3).tolist()
     [3, 3, 3, 3, 4, 4]
@@ -115,7 +115,8 @@ def cut_into_groups(
 ) -> list[Clients]:
     """Cut a pool into disjoint random groups of the sizes that make up K clients.
 
-    If groups of two sizes are needed, they are formed in the proportion in which they are needed.
+    If groups of two sizes are needed, the numbers formed are in the same proportion as the numbers
+    needed.
     Leftover clients take no part in the round. The pool holds the indices of at least K clients,
     and `max_groups` is at least ``K // g``.
 

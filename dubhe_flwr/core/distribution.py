@@ -1,4 +1,4 @@
-"""Label distributions and the measures of their skew.
+"""Label distributions and measures of their skew.
 
 Symbols of the paper: ``p_l`` is one client's label distribution, ``p_g`` the mean over all
 clients, ``p_o`` (population distribution) the mean over the selected ones, ``p_u`` the uniform
@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.errors import SettingsError
 
 FIXED_POINT_SCALE: Final = 2**20
-"""S: what the integers of a fixed-point label distribution add up to. Each share is off by at most
+"""S: the sum of the integers in a fixed-point label distribution. Each share is off by at most
 1e-6."""
 
 MAX_SAMPLES: Final = 2**42
-"""A client has fewer samples than this, so that their number times S fits 64 bits."""
+"""A client must have fewer samples than this, so that their number times S fits in 64 bits."""
 
 
 def label_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
@@ -108,9 +108,8 @@ def fixed_point_distribution(
     """Return ``p_l`` in fixed point: integers that add up to `total`, by largest remainder.
 
     Only integers are encrypted, so that no float exponent travels in the clear. Since every
-    distribution has the same total, whoever decrypts a sum can tell how many were added; where
-    clients differ in weight, a client's total is its weight. Ties between remainders go to the
-    lower class.
+    distribution has the same total, whoever decrypts a sum can tell how many were added. If clients
+    differ in weight, a client's total is its weight. Ties between remainders go to the lower class.
 
     Raises `SettingsError` if a label count, shape (C,), is negative, or if they do not add up to
     at least 1 and less than 2**42.

@@ -4,9 +4,9 @@ The agent scores each possible selection and takes the one with the lowest score
 
     ||p_o - t||_1 + local_skew * mean_k ||p_l^k - t||_2^2
 
-where t is the target distribution and clients count by their weights. The first term is the
+where t is the target distribution and each client counts by its weight. The first term is the
 paper's. The second is the local skew, the other label term of the bound in eq. 3. Both are
-quotients of whole numbers that add up over clients, so scores compare alike on every platform.
+quotients of whole numbers that add up over clients, so every platform ranks the scores alike.
 
 If there are few combinations of groups, `best_groups` compares them all. Otherwise it runs a local
 search from many starting points: add the best group until enough are chosen, then exchange single
@@ -24,16 +24,16 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.errors import SettingsError
 
 Floats: TypeAlias = NDArray[np.float64]
-"""Whole numbers below 2**53, hence exact."""
+"""Floats that hold whole numbers below 2**53, which makes them exact."""
 
 _MOST_ENUMERATED: Final = 20_000
-"""Up to this number, all combinations are compared."""
+"""Largest number of combinations for which all are compared."""
 
 _SEARCH_EFFORT: Final = 600_000
 """Starting points times q**2 times C: keeps the search shorter than the decryption before it."""
 
 _MOST_PARTNERS: Final = 8
-"""Starting points per group: where few groups are wanted, more of them find nothing better."""
+"""Starting points per group: if few groups are wanted, more starting points find nothing better."""
 
 _BATCH_ELEMENTS: Final = 500_000
 """Scores of exchanges held in memory at once."""
@@ -71,12 +71,12 @@ def best_groups(
     """Return the groups that together have the lowest score, as indices, shape (q,).
 
     The search is exhaustive if there are few combinations and local otherwise; see the module's
-    docstring. The result is ascending, and the same for the same input.
+    docstring. The indices are in ascending order, and the same input gives the same result.
 
     Parameters
     ----------
     sums : array_like of int, shape (M, C + 1)
-        Sums over the clients of each group; they, `local_skew` and `target` are as in `scores_of`.
+        Sums over the clients of each group; see `scores_of`, also for `local_skew` and `target`.
     sizes : array_like of int, shape (M,)
         Clients in each group.
     wanted_sizes : array_like of int, shape (q,)
@@ -85,7 +85,7 @@ def best_groups(
     Raises
     ------
     SettingsError
-        If fewer groups of some size were formed than are wanted.
+        If there are fewer groups of some size than are wanted.
 
     Examples
     --------

@@ -18,7 +18,7 @@ CLIP: Final = 6.0
 
 _KEY_BYTES: Final = 16
 _TRIES_OF_A_KEY: Final = 32
-"""Tries of a round whose numbers come from one key."""
+"""Number of tries of a round that draw their numbers from one key."""
 
 
 def generator(seed: int, *path: str | int) -> np.random.Generator:

@@ -116,7 +116,7 @@ def dominating_category(
 def overall_registry(
     label_counts: ArrayLike, codebook: Codebook, thresholds: Mapping[int, float]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Register many clients in the clear: the reference for the encrypted sum.
+    """Register many clients in the clear, as the reference for the encrypted sum.
 
     Takes label counts of shape (N, C); the other arguments are as in `dominating_category`.
     Returns ``R_A = sum_k R^k``, the number of clients in each category, and each client's slot.

@@ -27,8 +27,8 @@ class Slots:
     Parameters
     ----------
     number, largest : int
-        The number of counters, and the largest value that one client may put in each; the smallest
-        is 0.
+        The number of counters, and the largest value that one client may put in each. The smallest
+        value is 0.
 
     Raises
     ------
@@ -92,7 +92,7 @@ class Layout:
     Raises
     ------
     SettingsError
-        If a value cannot work, for instance because sums could exceed 62 bits.
+        If a value is invalid, for instance because sums could exceed 62 bits.
 
     Examples
     --------
@@ -160,9 +160,9 @@ class Layout:
         """Unpack the sum of the counters of `num_addends` clients, shape (number,).
 
         Raises `DecryptionError`, without detail, if the plaintexts, one for each ciphertext, cannot
-        be such a sum: their number is wrong, bits are set outside the slots, or a slot exceeds
-        what that many clients can add up to. Raises `SettingsError` if `num_addends` is not between
-        1 and `max_clients`.
+        be such a sum: their number is wrong, bits are set outside the slots, or a slot exceeds the
+        largest possible sum. Raises `SettingsError` if `num_addends` is not between 1 and
+        `max_clients`.
 
         >>> layout = Layout(512, 7, {"registry": Slots(3, 1)})
         >>> layout.pack("registry", np.array([1, 0, 1])) == [0b_001_000_001]

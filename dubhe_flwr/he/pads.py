@@ -2,7 +2,7 @@
 
 The two parties agree on a key by X25519. From this key, SHAKE-256 makes a pad for each name, so
 both have the same pad without sending it. All numbers are added modulo a prime, so that a *tag*,
-the product of a vector with secret factors, reveals whether a sum was changed.
+the inner product of a vector with secret factors, reveals whether a sum was changed.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _LOW_29: Final = np.uint64(2**29 - 1)
 
 
 def agreed_key(own: RecipientKey, other: bytes, info: bytes) -> bytes:
-    """Return the key on which the owners of two X25519 keys agree for a purpose.
+    """Return the key that the owners of two X25519 keys agree on for a purpose.
 
     Raises `MalformedMessageError` if the other party's public key is not usable.
 
@@ -54,10 +54,10 @@ def derived_key(key: bytes, info: bytes) -> bytes:
 
 
 def pads(keys: Iterable[bytes], name: bytes, number: int) -> Residues:
-    """Return the numbers that each key of 32 bytes makes for a name, shape (keys, number).
+    """Return the pad that each 32-byte key yields for a name, shape (keys, number).
 
-    Each is the low 61 bits of eight little-endian bytes. The value 2^61 - 1 counts as 0, which
-    makes 0 twice as likely as other numbers: a negligible bias.
+    Each number is the low 61 bits of eight little-endian bytes. The value 2^61 - 1 counts as 0,
+    which makes 0 twice as likely as other numbers: a negligible bias.
     """
     size = NUMBER_BYTES * number
     stream = b"".join([hashlib.shake_256(key + name).digest(size) for key in keys])
@@ -66,7 +66,7 @@ def pads(keys: Iterable[bytes], name: bytes, number: int) -> Residues:
 
 
 def pad(key: bytes, name: bytes, number: int) -> Residues:
-    """Return the numbers that one key makes for a name, shape (number,)."""
+    """Return the pad that one key yields for a name, shape (number,)."""
     return np.asarray(pads([key], name, number)[0])
 
 
@@ -89,7 +89,7 @@ def difference(one: Residues, other: Residues) -> Residues:
 
 
 def tagged(numbers: Iterable[int], factors: Residues) -> Residues:
-    """Return a vector modulo the prime, followed by its tag: its product with secret factors.
+    """Return a vector modulo the prime, followed by its tag: its inner product with the factors.
 
     >>> factors = np.array([3, 5], dtype=np.uint64)
     >>> tagged([10, -2], factors).tolist() == [10, PRIME - 2, 20]

@@ -23,7 +23,7 @@ overflow."""
 def check_key_bits(key_bits: int) -> None:
     """Raise `SettingsError` for a key size below 512, or not a multiple of 16.
 
-    The primes of any other size would not fill whole bytes.
+    If the size is not a multiple of 16, the primes do not fill whole bytes.
     """
     if key_bits < MIN_KEY_BITS or key_bits % 16:
         raise SettingsError(
@@ -49,7 +49,7 @@ class PublicKey:
     Raises
     ------
     SettingsError
-        If the modulus is even or of an unfit size.
+        If the modulus is even or has an unsupported size.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class PublicKey:
 
     @cached_property
     def n_square(self) -> gmpy2.mpz:
-        """The modulus of the ciphertexts, kept because gmpy2 would convert it each time."""
+        """The modulus of the ciphertexts, cached because gmpy2 would convert it on every use."""
         return gmpy2.mpz(self.n) ** 2
 
     def to_bytes(self) -> bytes:
@@ -114,7 +114,7 @@ class PublicKey:
             )
         n_square = self.n_square
         ciphertexts = []
-        for start in range(0, len(vector), size):  # a comprehension with a later check costs 10 %
+        for start in range(0, len(vector), size):  # a comprehension, checked later, is 10 % slower
             ciphertext = gmpy2.mpz.from_bytes(vector[start : start + size], "big")
             if not 0 < ciphertext < n_square:
                 raise InvalidCiphertextError("A ciphertext lies outside 1..n^2-1.")
@@ -124,9 +124,9 @@ class PublicKey:
     def add_up(self, vectors: Iterable[bytes], num_ciphertexts: int = 1) -> bytes:
         """Return the encrypted sum of encrypted vectors, slot by slot: their product modulo n^2.
 
-        Each vector has `num_ciphertexts` ciphertexts, and so has the sum. Raises `SettingsError`
-        if there is no vector, and `InvalidCiphertextError` if one has the wrong length, is out of
-        range, or is not a unit.
+        Each vector consists of `num_ciphertexts` ciphertexts, and so does the sum. Raises
+        `SettingsError` if there is no vector, and `InvalidCiphertextError` if one has the wrong
+        length, is out of range, or is not a unit.
 
         >>> from dubhe_flwr.he.secret_key import generate_secret_key
         >>> secret_key = generate_secret_key(512)

@@ -21,7 +21,7 @@ TAG_BYTES: Final = 16
 
 
 class RecipientKey:
-    """The X25519 key with which a client opens what is sealed to it.
+    """The X25519 key with which a client opens messages that are sealed to it.
 
     It cannot be pickled or copied, and its repr shows only the public half.
 
@@ -66,9 +66,9 @@ class RecipientKey:
         return self._private_key.public_key().public_bytes_raw()
 
     def exchange(self, other: X25519PublicKey) -> bytes:
-        """Return the secret that only the two owners can compute.
+        """Return the secret that only the owners of the two keys can compute.
 
-        Raises `ValueError` if the other key is one for which anybody could.
+        Raises `ValueError` if the other key is degenerate, so that anybody could compute it.
         """
         return self._private_key.exchange(other)
 
@@ -109,7 +109,7 @@ def sealed_bytes(key_bits: int) -> int:
 
 
 def seal(secret_key: SecretKey, recipient_public: bytes, context: SealingContext) -> bytes:
-    """Seal one prime of the secret key for one recipient, who knows n and so gets the other prime.
+    """Seal one prime of the secret key for one recipient, who derives the other prime from n.
 
     The recipient's public key has 32 bytes, the result `sealed_bytes(key_bits)`. Raises
     `MalformedMessageError` if `recipient_public` is not a public key, or is one of the few that fix

@@ -1,4 +1,4 @@
-"""The Paillier secret key, which every client owns: fast encryption and guarded decryption.
+"""The Paillier secret key, which every client holds: fast encryption and guarded decryption.
 
 Whoever owns the primes can obfuscate modulo the square of each prime separately. These two
 exponentiations of half the size cost a quarter of what a holder of the public key pays, and the
@@ -136,7 +136,7 @@ class SecretKey:
 
         If r is uniform over the units modulo n, then x and y are uniform over the units modulo p
         and q, since p does not divide q - 1, nor q divide p - 1. Since a = b mod p implies
-        a^p = b^p mod p^2, x is all that (r^q)^p needs of r^q.
+        a^p = b^p mod p^2, (r^q)^p depends on r^q only through x.
         """
         if not 0 <= plaintext < self.public_key.n:
             raise SettingsError("A plaintext lies outside 0..n-1: pack the values by a layout.")
@@ -168,8 +168,8 @@ def _is_prime(odd: int) -> bool:
     """Run one Miller-Rabin test with a random base, in a sixth of a full test's time.
 
     A random composite passes with negligible probability, and the worst one with probability 1/4,
-    so most nodes refuse it. The maker of such a key gains nothing: it can read what is encrypted
-    in any case.
+    so most nodes refuse it. The maker of such a key gains nothing: it can read everything encrypted
+    under its key anyway.
     """
     base = 2 + secrets.randbelow(odd - 3)
     return bool(gmpy2.gcd(base, odd) == 1 and gmpy2.is_strong_prp(odd, base))

@@ -1,7 +1,7 @@
-"""Ed25519 signatures by pinned keys, which nodes know of each other out of band.
+"""Ed25519 signatures by pinned keys, which nodes learn of each other out of band.
 
-A signature travels with the public half of its key, so that a verifier need not try all keys. The
-two together have `SIGNATURE_BYTES` bytes.
+A signature travels with the public half of its key, so that a verifier need not try all keys.
+Together the two take `SIGNATURE_BYTES` bytes.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ SIGNATURE_BYTES: Final = SIGNER_BYTES + 64
 class TrustedKeys:
     """The public keys whose signatures count, one per node.
 
-    The nodes of the first ones may be members of a committee.
+    Only nodes whose keys come first in the list may be members of a committee.
 
     Raises
     ------
@@ -96,7 +96,7 @@ class PinnedKeys:
     Raises
     ------
     SettingsError
-        If a key is of another kind, or this node's public key is not among the trusted ones.
+        If a key has the wrong type, or this node's public key is not among the trusted ones.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""The protocol, without any input or output.
+"""The protocol, without any I/O.
 
 `Coordinator` is the server's state machine, `ClientSession` the node's; `wire` holds the messages
-between them, `rules` and `vaults` what an epoch runs on. The adapters send and receive.
+between them. Each epoch runs one of the `rules` on one of the `vaults`. The adapters send and
+receive.
 """
 
 from dubhe_flwr.protocol.coordinator.coordinator import Coordinator

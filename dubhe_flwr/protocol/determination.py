@@ -2,7 +2,7 @@
 
 `Tries` makes H tentative selections of K clients; the agent chooses the best one. `Groups` cuts the
 volunteers into small groups, some of which train together. The same number of encrypted sums then
-leaves the agent a far larger choice, and no client is in more than one sum. Both sides of the
+gives the agent a far larger choice, and no client is in more than one sum. Both sides of the
 protocol use the same object: the server cuts a round, and the agent chooses.
 """
 
@@ -51,7 +51,7 @@ class Volunteers:
     server_round: int
 
     def tries(self) -> list[Clients]:
-        """Return the K clients of each try; of two that differ by few clients, the first one."""
+        """Return the K clients of each try; a try too close to an earlier one is replaced by it."""
         tries = tries_of_round(
             self.decisions, self.eligible, self.num_participants, self.seed, self.server_round
         )
@@ -62,7 +62,7 @@ class Determination(ABC):
     """What an agent chooses from: selections of clients, one or more of which train together."""
 
     pool: int
-    """How many times K clients volunteer for a draw on average."""
+    """Average number of volunteers for a draw, as a multiple of K."""
 
     @property
     @abstractmethod
@@ -89,7 +89,7 @@ class Determination(ABC):
 
     @abstractmethod
     def num_covered(self, sizes: Sequence[int]) -> int:
-        """Return how many clients the sums of selections of these sizes cover, for an agent."""
+        """Return how many clients an agent's sums cover, given the sizes of the selections."""
 
     @abstractmethod
     def cut(self, drawn: Volunteers, max_selections: int) -> list[Clients]:

@@ -45,14 +45,14 @@ class Selector(ABC, Generic[StateT]):
     ) -> tuple[StateT, Batch | Plan]:
         """Begin a round, and return the next state with a batch to send or a plan.
 
-        Rounds are numbered from 1. `present` are the ids of the connected nodes, `eligible` those
-        of the nodes that may be chosen in this round, by default all. Raises `SettingsError` if
-        the settings do not fit the number of nodes, and `QuorumError` if too few are connected.
+        Rounds are numbered from 1. `present` holds the ids of the connected nodes, and `eligible`
+        the ids of nodes that may be chosen in this round, by default all. Raises `SettingsError`
+        if the settings do not fit the number of nodes, and `QuorumError` if too few are connected.
         """
 
     @abstractmethod
     def step(self, state: StateT, replies: Replies) -> tuple[StateT, Batch | Plan]:
-        """Go on with the replies to the last batch; returns what `begin_round` returns.
+        """Continue with the replies to the last batch; returns what `begin_round` returns.
 
         Missing, erroneous and invalid replies are dropped and counted. Raises `QuorumError` if too
         few are left.
@@ -61,7 +61,7 @@ class Selector(ABC, Generic[StateT]):
     def adapted(
         self, state: StateT, plan: Plan, present: Collection[int], eligible: Collection[int]
     ) -> Plan | None:
-        """Return a plan made ahead, with nodes that have left replaced.
+        """Return a plan made ahead, after replacing nodes that have left.
 
         `state` is the one that came with the plan. Returns None if the round has to be planned
         again; by default, whenever a participant has left.

@@ -58,15 +58,15 @@ class Settings:
     registration_interval : int (default: 50)
         Rounds between registrations. Nodes read their label counts again at each one.
     rounds_per_draw : int (default: 10)
-        ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
-        With another number the same simulated nodes are selected, unless nodes come or go. Who has
-        left by its round is replaced at random.
+        ``T``: number of rounds for which nodes draw, or agents choose, in one exchange.
+        The value does not affect which simulated nodes are selected, unless nodes come or go. A
+        node that has left by its round is replaced at random.
     max_registered : int (default: 2000)
         Most nodes that register in an epoch. If more are connected, each epoch takes another random
         sample, so that the cost of a round does not grow with the federation.
     equal_weights : bool (default: False)
-        Whether all clients have the same weight in aggregation (eq. 1), instead of weights by their
-        number of samples. Dubhe balances the data as it is aggregated.
+        Whether all clients have the same weight in aggregation (eq. 1), instead of being weighted
+        by number of samples. Dubhe balances the data with the weights used in aggregation.
     min_cohort : int (default: 3)
         Fewest clients that any decrypted sum covers. Nodes have a limit of their own.
     quorum : int, optional (default: `min_cohort`)
@@ -83,12 +83,12 @@ class Settings:
         Most draws that a node makes between registrations. A round takes ``H`` draws; a draw for
         ``H`` times K volunteers counts as ``H``.
     trusted_keys : iterable of Ed25519PublicKey, optional (default: none)
-        The nodes' public signing keys. The server needs them only to leave out a node with a
-        missing or wrong key, because of which agents would otherwise refuse to make a key at all.
+        The nodes' public signing keys. The server needs them only to leave out nodes with a missing
+        or wrong key. With such a node on the list, agents would refuse to make a key at all.
     seed : int, optional (default: from the operating system)
         Seed of the server's choices and, with `simulation`, of the nodes' draws.
     simulation : "plain" or "encrypted", optional (default: None, for real nodes)
-        Whether the nodes are simulated, which they must be told as well (`simulated=True`). The
+        Whether the nodes are simulated; they need to be told as well (`simulated=True`). The
         server's seed then fixes their draws, so that a run repeats. With "plain", nothing is
         encrypted: nodes report their label counts when they join, and the server's process answers
         for them from then on, unless they have a `willing` function. Both modes select the same
@@ -97,7 +97,7 @@ class Settings:
     Raises
     ------
     SettingsError
-        If a value cannot work.
+        If a value is invalid.
 
     Examples
     --------
@@ -286,5 +286,5 @@ class Settings:
 
 
 def most_registered(key_bits: int) -> int:
-    """Return how many nodes can register at most: their sealed keys have to fit in a message."""
+    """Return the most nodes that can register: their sealed keys have to fit in one message."""
     return MAX_BYTES // sealed_bytes(key_bits)

@@ -40,7 +40,7 @@ class SimulatedNodes:
         return {**received, **{n: answer(s, fields[n]) for n, s in local.items()}}
 
     def _take_up(self, batch: Batch, received: Replies) -> None:
-        """Start a session for each node that reported its label counts, as it is after joining."""
+        """Start a session, already joined, for each node that reported its label counts."""
         read, header = reply_reader(batch.header), batch.header
         for node_id, fields in received.items():
             if isinstance(fields, NodeFailure):

@@ -5,8 +5,8 @@ its weight, which is 1 if all clients weigh the same. With ``s_i = ||x_i||^2`` i
 
     logit P_i = a + b . x_i + g (w_i - w) - kappa s_i,        kappa = (1 + local_skew) / c
 
-where b are C class prices: a client that holds scarce classes volunteers more often. The price g of
-a sample applies if weights differ; w is their mean.
+where the C entries of b are class prices: they make a client with scarce classes volunteer more
+often. The price of a sample, g, applies only if weights differ; w is the mean weight.
 
 *What is minimised.* K of the V volunteers train. With ``m = sum P_i x_i / V``, the mean of x over
 these K has the expected squared length ``||m||^2 + (sum P_i s_i / V - ||m||^2) / K``: bias plus
@@ -17,7 +17,7 @@ draws, each at its price, is
 
 subject to ``sum P_i = V`` and ``sum P_i w_i = V w``, where c is `coverage` times the trace of the
 covariance of x. This is the maximum-entropy (Poisson) design of survey sampling. Without the second
-condition small clients, whose x is small, would train most. F is convex and stationary where
+condition, small clients would train the most, as their x is small. F is convex and stationary where
 
     c logit P_i = c a + c g (w_i - w) - 2 (K - 1) m . x_i - (1 + local_skew) s_i
 
@@ -32,7 +32,7 @@ The gradient of D is ``(sum P_i / V - 1, m + r b, sum P_i (w_i - w) / V)``.
 then P and ``P w p`` at one point per exchange. These sums give the gradient of D at that point, for
 any t. Between exchanges, every node minimises D over the same synthetic clients, whose shares fit
 all sums so far and allow for their noise (`synthetic`). Prices count as settled once the number of
-volunteers is close to V and little is left to gain, as far as the noise shows.
+volunteers is close to V and, as far as the noise lets one see, little is left to gain.
 
 *The same prices everywhere.* Everything is computed from integer sums, Philox's uniform numbers and
 smooth functions of them. Newton's method ends far below 1e-9, and prices are rounded to multiples

@@ -35,7 +35,7 @@ _SLACK: Final = 1e-9
 
 
 class _Scale(NamedTuple):
-    """What the opening tells about the clients: t, the mean of w, c and kappa."""
+    """What the opening says about the clients: t, the mean of w, c and kappa."""
 
     target: Floats
     mean_weight: float
@@ -54,7 +54,7 @@ class PriceDesign:
     num_participants : int
         ``K``, at least 2.
     num_volunteers : float
-        ``V``: the pool, the expected number of volunteers of a draw.
+        ``V``: the pool, which is the expected number of volunteers in a draw.
     coverage : float (default: 0.3)
         Price of selecting the same few clients over and over, relative to the trace of the
         covariance of x.
@@ -96,8 +96,8 @@ class PriceDesign:
     def deviations(self, num_clients: int, *, opening: bool) -> Floats:
         """Return the standard deviation of the noise on each sum, in clients.
 
-        Each class has ``sigma / sqrt(C)``, and P has sigma. At the opening every number has N / V
-        times the noise of a class, since clients enter it whole, not times a P of V / N on average.
+        Each class has ``sigma / sqrt(C)``, and P has sigma. At the opening, every number has N / V
+        times the noise of a class: clients enter it in full, not scaled by P, which averages V / N.
         """
         of_class = self.sigma / self.num_classes**0.5
         if opening:
@@ -106,10 +106,10 @@ class PriceDesign:
         return np.append(np.full(self.num_classes, of_class), [self.sigma] * self.weighted)
 
     def values(self, state: PriceState, labels: Floats, weights: ArrayLike = 1.0) -> Floats:
-        """Return what clients add to the next sum, a row for each of them.
+        """Return what clients add to the next sum, one row per client.
 
-        These are ``w p``, ``||w p||^2`` and ``w^2`` at the opening, later ``P w p`` and P. ``w^2``
-        and P are left out unless clients differ in weight; otherwise the classes add up to P. The
+        These are ``w p``, ``||w p||^2`` and ``w^2`` at the opening, later ``P w p`` and P. If all
+        clients weigh the same, ``w^2`` and P are left out, since the classes add up to P. The
         squares of the opening are divided by the largest weight, so all numbers have the same
         range.
 
@@ -134,9 +134,9 @@ class PriceDesign:
     ) -> PriceState:
         """Return the next state from the means of all N clients' values for this state.
 
-        The new state is the same on every node and platform. The noise in the sums has
-        `noise_shares` times the variance of `deviations`: N / (fewest clients of a sum) where nodes
-        add it, otherwise the number of members of the committee.
+        The new state is the same on every node and platform. The variance of the noise in the sums
+        is `noise_shares` times the variance of `deviations`: N / (fewest clients of a sum) if nodes
+        add the noise, otherwise the number of committee members.
 
         Raises `RefusedError`, without detail, if no clients can have such values.
         """
@@ -215,8 +215,8 @@ class PriceDesign:
     def _unexplained(self, scale: _Scale, lacking: Floats, variance: float) -> Floats:
         """Return the part of the gradient that no shares of the synthetic clients explain.
 
-        As a linear term of D it puts the gradient at the latest point right, as far as the means
-        lack more than noise explains.
+        Added to D as a linear term, it corrects the gradient at the latest point by the part of
+        the gap that noise does not explain.
         """
         seen = lacking if self.weighted else lacking[:-1]
         noise = 2.0 * variance * (1 + self.weighted)
@@ -227,7 +227,7 @@ class PriceDesign:
         return np.array([chance, *of_x, total - scale.mean_weight * chance])[: self.width]
 
     def _scale(self, state: PriceState) -> _Scale:
-        """Return what the opening tells about the clients."""
+        """Return what the opening says about the clients."""
         labels, rest = np.array(state.opening[:-3]), state.opening[-3:]
         square, weight_square, deviation = rest
         weight = float(labels.sum())
@@ -236,7 +236,7 @@ class PriceDesign:
             target = np.maximum(labels, 0.0) / np.maximum(labels, 0.0).sum()
         elif self.target is not None:
             target = np.array(self.target)
-        # This assumes for the mean of w^2 p that weights do not depend on labels.
+        # The mean of w^2 p is unknown; assume that weights do not depend on labels.
         squares = square + weight_square * (target @ target - 2.0 * target @ labels / weight)
         mean = labels - weight * target
         trace = float(squares - mean @ mean) + labels.size * deviation**2
@@ -263,12 +263,12 @@ class PriceDesign:
         weights: ArrayLike = 1.0,
         dither: float | None = None,
     ) -> Floats:
-        """Return the probability that each of these clients volunteers, out of N.
+        """Return the probability that each of these clients, out of N, volunteers.
 
         It lies between 0.02 V / N and 1 - 0.02 (1 - V / N), and equals V / N if clients are alike.
-        A dither, uniform in [0, 1) and the client's own, chooses between the two nearest of 16
-        levels, so that the probability is right on average. Without a dither the probability is not
-        rounded to levels.
+        Each client's own dither, uniform in [0, 1), picks one of the two nearest of 16 levels, so
+        that the probability is right on average. Without a dither, the probability is not rounded
+        to levels.
         """
         share = self.num_volunteers / num_clients
         if not self._scale(state).kappa:

@@ -11,7 +11,7 @@ from dubhe_flwr.core.prices.newton import Floats
 from dubhe_flwr.core.randomness import CLIP
 
 LEAST_VOLUNTEERS: Final = 12
-"""With a smaller pool, noise would drown the sums, so all nodes are equally likely instead."""
+"""With a smaller pool, noise would drown the sums, so all nodes get the same probability."""
 
 UNIT: Final = 2.0**18
 """Fixed-point steps per client. Rounding moves a sum over 2000 nodes by less than .004 clients."""
@@ -38,7 +38,7 @@ class FixedPoint:
     largest : float
         Largest weight of a node.
     room : int
-        What is added to each number, so that noise does not make it negative.
+        Added to each number, so that noise does not make it negative.
     """
 
     largest: float
@@ -72,7 +72,7 @@ class FixedPoint:
         return ceil(self.largest * UNIT) + 2 * self.room
 
     def encode(self, values: ArrayLike, noise: ArrayLike = 0) -> NDArray[np.int64]:
-        """Return a node's numbers with its noise, which is in units."""
+        """Return a node's numbers plus its noise; the noise is given in fixed-point steps."""
         units = np.rint(np.clip(values, 0.0, self.largest) * UNIT) + self.room
         return np.clip(units + noise, 0, self.max_value).astype(np.int64)
 

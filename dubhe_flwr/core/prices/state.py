@@ -1,4 +1,4 @@
-"""What all nodes know about prices, and keep between two sums."""
+"""What every node knows about prices and keeps between two sums."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -33,12 +33,12 @@ class PriceState:
     settled : bool
         Whether the point holds the final prices.
     opening : tuple of float, shape (C + 3,)
-        Means over all nodes of ``w p``, ``||w p||^2`` and ``w^2``; the standard deviation of their
-        noise.
+        Means over all nodes of ``w p``, ``||w p||^2`` and ``w^2``, then the standard deviation of
+        their noise.
     point : tuple of float, shape (n,)
         ``(a, b)``, and g if nodes differ in weight: where to evaluate next, or the final prices.
     history : tuple of tuple of float
-        The latest exchanges, newest first, each of them flat.
+        The latest exchanges, newest first, each flattened.
     """
 
     num_sums: int = 0

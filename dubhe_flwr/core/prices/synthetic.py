@@ -22,10 +22,10 @@ _COARSE_BLENDS: Final = (0.3, 1.0)
 """Shares of a single class in clients that are otherwise average; coarse above 100 classes."""
 
 _MOST_ROWS: Final = 600
-"""Numbers of the latest exchanges that are fitted; for older exchanges only P is."""
+"""How many numbers of the latest exchanges are fitted; for older exchanges, only P is fitted."""
 
 _RESISTANCE: Final = 0.05
-"""How much shares resist a noisy sum of P, relative to a sample of N clients. With 1 a fit believes
+"""How much shares resist a noisy sum of P, relative to a sample of N clients. With 1, a fit trusts
 the synthetic clients rather than the sum, and V is missed by up to 30 %."""
 
 _RESISTANCE_OF_CLASS: Final = 0.3
@@ -33,11 +33,11 @@ _RESISTANCE_OF_CLASS: Final = 0.3
 larger than its noise, the number of volunteers swings between zero and three times V."""
 
 _MISFIT: Final = 0.002
-"""Part of V, or N at the opening, by which synthetic clients may miss a sum without noise."""
+"""By what fraction of V (N at the opening) synthetic clients may miss a sum without noise."""
 
 
 class Clients(NamedTuple):
-    """Synthetic clients: ``w p``, shape (M, C), w and share of all clients, shape (M,)."""
+    """Synthetic clients: ``w p``, shape (M, C); w and the share of all clients, shape (M,)."""
 
     labels: Floats
     weights: Floats
@@ -57,10 +57,11 @@ def _draws(num_classes: int) -> tuple[Floats, Floats]:
 
 
 def _dirichlet(mean: Floats, concentration: float) -> Floats:
-    """Return clients of Dirichlet distributions around the mean labels, shape (3000, C).
+    """Return clients drawn from a Dirichlet distribution around the mean labels, shape (3000, C).
 
-    A gamma variable of shape k is one of shape k + 1, by Wilson and Hilferty's cube of a normal
-    variable, times the k-th root of a uniform one: a smooth function of the opening.
+    A gamma variable of shape k is the product of a gamma variable of shape k + 1, which Wilson and
+    Hilferty approximate by the cube of a normal variable, and the k-th root of a uniform variable.
+    This makes the clients a smooth function of the opening.
     """
     normal, log_uniform = _draws(mean.size)
     relative = np.repeat(list(_DRAWN), list(_DRAWN.values()))
@@ -129,10 +130,10 @@ def fitted(
 
 
 def _reweighted(clients: Clients, answers: Floats, means: Floats, ridge: Floats) -> Clients:
-    """Return the clients with the nearest shares at which their answers have the means.
+    """Return the clients, reweighted as little as possible so that their answers have the means.
 
     Shares are ``v_j = v0_j exp(answers_j . l)``, where l minimises ``sum v - l . means + ridge .
-    l^2 / 2``. Then relative entropy and the squared misfit over the ridge are least together.
+    l^2 / 2``. This minimises relative entropy and the squared misfit over the ridge jointly.
     """
 
     def curve(logs: Floats) -> tuple[float, Floats, Floats]:

@@ -20,7 +20,7 @@ class CutRound:
     """A drawn round, cut into its tries or groups."""
 
     drawn: DrawnRound
-    # The indices of each try's K clients, or of each group's `Groups.size` or more.
+    # Indices of clients: K for each try, or at least `Groups.size` for each group.
     selections: tuple[NDArray[np.int64], ...]
     first: tuple[int, ...]  # used if no agent answers: the first try, or the first groups
 
@@ -57,8 +57,8 @@ def agent_task_of(
     """Cut a round into its tries or groups, and pick an agent if there is a choice to make.
 
     Nodes take turns as agent in a random order, one per round. A node that is unavailable, has
-    failed, or has no sums left to decrypt is skipped. A node that was an agent before in the epoch
-    comes last: the sums of two rounds may differ by few clients.
+    failed, or has no sums left to decrypt is skipped. A node that was already an agent in the epoch
+    comes last: the sums of two rounds may differ by only a few clients.
     """
     announced, registered = epoch.announced, epoch.registered
     to_decrypt = epoch.sums_per_round(drawn.decisions.shape[1])
@@ -92,7 +92,7 @@ def agent_task_of(
 
 
 def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
-    """Return whether an agent has a choice: besides itself, more than K clients are available."""
+    """Return whether an agent has a choice: more than K clients are available besides itself."""
     announced = epoch.announced
     if announced.num_participants > announced.most_covered(epoch.num_registered):
         return False

@@ -1,8 +1,8 @@
-"""The coordinator's state, and the changes to it that all stages share.
+"""The coordinator's state, and the operations on it that all stages share.
 
 `CoordinatorState` is what the server holds between two calls. A stage works on a `Context`: the
-settings, the run and the current round. The classes at the end are the outcomes that several
-stages return.
+settings, the run and the current round. The classes at the end are outcomes that several stages
+return.
 """
 
 from abc import ABC, abstractmethod
@@ -66,7 +66,7 @@ class GivenUpError(QuorumError):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a stage works in: the settings, and the state apart from the stage itself."""
+    """What a stage works on: the settings, and all state except the stage itself."""
 
     settings: Settings
     run: Run
@@ -179,11 +179,11 @@ class AwaitingMembers(Awaiting):
     """Members of the committee were asked; one that does not answer is asked once more."""
 
     members: tuple[int, ...]  # node ids, in order of their place in the committee
-    told: Mapping[int, Any] = field(default_factory=dict)  # replies of the first request
+    told: Mapping[int, Any] = field(default_factory=dict)  # replies to the first request
     is_repeated: bool = False
 
     def asked_again(self, context: Context, told: Mapping[int, Any]) -> tuple[Context, Self] | None:
-        """Ask the members that did not answer; None if all did, or they were asked before."""
+        """Ask the silent members once more; None if there are none, or this was done before."""
         missing = [node_id for node_id in self.members if node_id not in told]
         if self.is_repeated or not missing:
             return None

@@ -25,9 +25,9 @@ outcome. The class of the outcome alone decides what comes next:
 | `Participate` | `Refused` | `Join`, once more in the same round |
 | `Determine` | `RoundDetermined` | the plan, and rest |
 
-A stage may repeat itself: `Keygen` and `Determine` ask another agent, `Appoint` and `Open` ask a
-committee member that did not answer once more. `Appoint` also asks without nodes that members do
-not trust, and goes back to `Join` if a sample lacks the first trusted keys. `Register` goes back to
+A stage may repeat itself: `Keygen` and `Determine` ask another agent; `Appoint` and `Open` ask
+silent committee members once more. `Appoint` also asks again without the nodes that members do not
+trust, and goes back to `Join` if a sample lacks the first trusted keys. `Register` goes back to
 `Keygen` if too few nodes could open their key. A stage that has nothing to ask returns its outcome
 from ``begin``: `Keygen` in a simulation in the clear, `Open` without a committee, `Settle` if the
 rule needs only one sum, `Participate` if the round was drawn ahead, and `Determine` if there is no
@@ -98,7 +98,7 @@ def _take(context: Context, answered: Answered) -> tuple[Context, Any]:
 
 
 def _plan(context: Context, determined: RoundDetermined) -> tuple[Context, Planned]:
-    """Make the plan, with nodes that have left replaced."""
+    """Make the plan, replacing nodes that have left."""
     epoch, server_round = determined.epoch, context.server_round
     ready = epoch.rounds[server_round]
     here = context.round.eligible
@@ -216,7 +216,7 @@ class Coordinator(Selector[CoordinatorState]):
         present: Collection[int],
         eligible: Collection[int],
     ) -> Plan | None:
-        """Return the plan, with nodes that have left replaced by registered, willing ones."""
+        """Return the plan, with registered, willing nodes in place of nodes that have left."""
         here = frozenset(present)
         may = here.intersection(eligible)
         if may.issuperset(plan.participants):
@@ -235,7 +235,7 @@ class Coordinator(Selector[CoordinatorState]):
     def step(
         self, state: CoordinatorState, replies: Replies
     ) -> tuple[CoordinatorState, Batch | Plan]:
-        """Go on with the replies to the last batch."""
+        """Continue with the replies to the last batch."""
         stage = state.stage
         if isinstance(stage, Rest):
             raise SettingsError("No batch awaits replies; call begin_round first.")

@@ -36,7 +36,7 @@ REMEDIES: Final = {
     JoinStatus.NO_DATA.reason: "let label_counts read the data of the node; it is all zeros",
     **REMEDIES_OF_DECLINED,
 }
-"""Remedy for each reason to be dropped at join; the day's limit also applies when nodes draw."""
+"""Remedy for each reason to drop a reply to join; the daily limit also applies when nodes draw."""
 
 
 def dropped(reports: Sequence[StageReport]) -> Counter[str]:

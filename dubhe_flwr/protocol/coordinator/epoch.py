@@ -18,9 +18,9 @@ class Invitation:
 
     identity: bytes  # random
     announced: JoinRequest
-    num_classes: int  # ``C``, as most nodes report it
+    num_classes: int  # ``C``, as reported by most nodes
     asked: frozenset[int]
-    left_out: frozenset[int]  # not drawn in the random sample
+    left_out: frozenset[int]  # not in the random sample
     declined: frozenset[int]  # nodes that declined, or have another number of classes
 
     @property

@@ -22,7 +22,8 @@ def planned_at_random(
     Parameters
     ----------
     context, epoch
-        Where the round stood before the step that failed; a `GivenUpError` carries newer ones.
+        Where the round stood before the step that failed; a `GivenUpError` carries more recent
+        values.
     error : DubheError
         Why it failed.
 

@@ -1,4 +1,4 @@
-"""Decides when an epoch ends: after its interval, with its budgets, or as the nodes change."""
+"""Decides when an epoch ends: its interval is up, a budget is spent, or many nodes are new."""
 
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
@@ -6,7 +6,7 @@ from dubhe_flwr.protocol.settings import Settings
 
 
 def num_draws_of(settings: Settings, epoch: Epoch) -> int:
-    """Return how many draws a node makes for a round, at most one for each sum of an agent."""
+    """Return how many draws a node makes for a round: at most one per sum an agent may decrypt."""
     return max(1, min(settings.determined.num_draws, epoch.sums_per_agent))
 
 
@@ -33,7 +33,7 @@ def is_over(context: Context, epoch: Epoch) -> bool:
 def _too_many_unregistered(context: Context, epoch: Epoch) -> bool:
     """Return whether too many nodes are new, or were lost while they registered.
 
-    Lost nodes count only after a while: whatever went wrong may go wrong again right away.
+    Lost nodes count only after a while: whatever went wrong may go wrong again if retried at once.
     """
     settings, present = context.settings, context.round.present
     counted = present - epoch.invitation.left_out

@@ -18,7 +18,7 @@ class DrawnRound:
     """
 
     decisions: NDArray[np.bool_]  # the nodes' own draws, shape (N, H)
-    available: NDArray[np.bool_]  # who answered, is willing and may be chosen, shape (N,)
+    available: NDArray[np.bool_]  # answered, willing and may be chosen, shape (N,)
     unwilling: tuple[int, ...]  # nodes that will not train in this round
 
 
@@ -38,7 +38,7 @@ class DeterminedRound:
     def participants(
         self, registered: Sequence[int], present: frozenset[int], seed: int, server_round: int
     ) -> tuple[int, ...]:
-        """Return the node ids of the participants, with nodes that have left replaced.
+        """Return the node ids of the participants, after replacing nodes that have left.
 
         Replacements are drawn uniformly from the registered nodes that are connected and willing.
         The ids are ordered by alias.

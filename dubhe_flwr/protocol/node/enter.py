@@ -86,7 +86,7 @@ def make_key(
 def register(
     policy: NodePolicy, joined: Membership, request: RegisterRequest, keep: Keep
 ) -> RegisterReply:
-    """Hide the registration and the label distribution with the delivered key."""
+    """Register: hide the registration and the label distribution with the delivered key."""
     before, terms, announced = joined.registered, joined.terms, joined.announced
     if before is not None and (before.reading is not None or before.has_refused):
         raise RefusedError("This node has already registered in this epoch.")

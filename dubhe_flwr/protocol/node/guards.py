@@ -60,7 +60,7 @@ def read_before(reading: Reading | None, request: SettleRequest) -> bytes:
     """Return the digests of all sums that the node has read, including this one.
 
     Two sums over different clients would reveal their difference. So a node reads one sum for each
-    exchange and refuses a different one, and it refuses a sum if the previous one is missing.
+    exchange and refuses any other. It also refuses a sum if it has not read the previous one.
     """
     digests = b"" if reading is None else reading.digests
     digest = hashlib.sha256(request.num_clients.to_bytes(8, "big") + request.sums).digest()

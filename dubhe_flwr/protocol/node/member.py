@@ -20,7 +20,7 @@ def appoint(
 ) -> AppointReply:
     """Become a member of the committee, unless the node has registered already.
 
-    To check who joined takes a while, so each further request counts as an epoch of the day.
+    Checking who joined takes a while, so each further request uses up one of the day's epochs.
     """
     if joined.registered is not None:
         raise RefusedError("This node has already registered in this epoch.")

@@ -26,7 +26,7 @@ REMEMBERED_EPOCHS: Final = 64
 
 _VERSION: Final = 10
 _VERSION_KEY: Final = "version"
-_ROUNDING: Final = 1e-9  # of shares that are added up
+_ROUNDING: Final = 1e-9  # tolerance for shares that are added up
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -65,7 +65,7 @@ class Account(Hidden):
     def of(self, announced: JoinRequest, label_counts: tuple[int, ...]) -> "Account":
         """Return the account of these label counts; it starts again at 0 if they have changed.
 
-        What the rule left is kept if the rule and the weighting are the same.
+        `left` is kept if the rule and the weighting are the same.
         """
         rule = f"{announced.rule} {announced.rule_settings} {announced.weighted}"
         left = self.left if rule == self.rule else ()

@@ -45,15 +45,15 @@ class Limits:
         Most clients that may register together; the work of an agent or committee member
         grows with them. The limit does not bind a simulated node.
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
-        How often the node registers and draws at most in a day (UTC), counted within a run, or
-        across runs with `state_dir`. A second request in an epoch to be in the committee counts as
-        another epoch. The node refuses more before it does any work. The limits do
-        not bind a simulated node. A draw for H times K volunteers counts as H draws.
+        Most registrations and draws of the node in a day (UTC), counted within a run, or across
+        runs with `state_dir`. A second request in an epoch to be in the committee counts as another
+        epoch. The node refuses further requests before it does any work. The limits do not bind a
+        simulated node. A draw for H times K volunteers counts as H draws.
 
     Raises
     ------
     SettingsError
-        If a number cannot work.
+        If a number is invalid.
     """
 
     min_cohort: int = 3
@@ -84,7 +84,7 @@ class NodePolicy(Limits):
         only if every other node proves that it is trusted.
     """
 
-    label_counts: Callable[[], ArrayLike] = field(repr=False)  # a partial shows what it holds
+    label_counts: Callable[[], ArrayLike] = field(repr=False)  # a partial's repr shows its data
     alias: str
     willing: Callable[[int], bool] | None = field(default=None, repr=False)
     simulated: bool = False

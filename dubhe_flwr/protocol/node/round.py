@@ -34,7 +34,7 @@ from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms
 def participate(
     policy: NodePolicy, joined: Membership, request: ParticipateRequest, keep: Keep
 ) -> ParticipateReply:
-    """Draw whether the node volunteers, for each round and try."""
+    """Draw, for each round and try, whether the node volunteers."""
     price = price_of(joined, joined.registered, request)
     spend_draws(joined, registration_of(joined), price)  # refused before any work
     joined, _ = read_sum(policy, joined, request, keep)

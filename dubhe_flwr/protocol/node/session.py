@@ -53,7 +53,7 @@ class ClientSession:
     policy : NodePolicy
         What the owner of the node decides.
     memory : Memory (default: an empty one)
-        The memory after the last request. The attribute `memory` is what to keep for the next one.
+        The memory after the last request. Keep the attribute `memory` for the next request.
         A refusal changes nothing but the budgets: what the node decrypted is charged whether or
         not it answers.
     today : int (default: 0)

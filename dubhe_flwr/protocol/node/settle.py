@@ -22,7 +22,7 @@ from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 def settle(
     policy: NodePolicy, joined: Membership, request: SettleRequest, keep: Keep
 ) -> SettleReply:
-    """Go on with the rule: contribute to the next sum, or report that the rule is settled."""
+    """Continue with the rule: contribute to the next sum, or report that the rule is settled."""
     joined, outcome = read_sum(policy, joined, request, keep)
     if outcome is None:
         raise RefusedError("This node already answered this exchange.")
@@ -42,7 +42,7 @@ def own_of(
     num_clients: int,
     exchange: int,
 ) -> Own:
-    """Return what the rule gets to know about the node; the registration is exchange 0."""
+    """Return what the rule is told about the node; the registration is exchange 0."""
     seed = joined.announced.simulation_seed
     if policy.simulated and seed is not None:
         rng = generator(seed, "rounding", policy.alias, joined.sequence, exchange)
@@ -53,10 +53,10 @@ def own_of(
 
 
 def share_of_budget(joined: Membership, weight: float, num_clients: int) -> float:
-    """Return which share of the node's account a sum over some clients costs.
+    """Return what share of the node's account a sum over some clients costs.
 
     The less noise a sum has, the fewer sums the label counts may enter. A node with weight w above
-    1 counts as w^2 entries, so what its account bounds does not depend on its weight.
+    1 counts as w^2 entries, so the account gives the same bound for every weight.
     """
     volunteers, rule = joined.announced.num_volunteers(num_clients), joined.terms.rule
     most = rule.most_entries(volunteers)
@@ -136,13 +136,13 @@ def _outcome(
     if request.exchange + 1 >= num_sums and isinstance(outcome, Unsettled):
         outcome = Settled(outcome.probability)
     if registered.is_silent and not joined.account.left:
-        # Other prices, as after a change of settings, would tell more about its labels.
+        # Different prices, say after a change of settings, would reveal more about its labels.
         return _without_labels(outcome, min(1.0, num_volunteers / num_registered))
     return outcome
 
 
 def _without_labels(outcome: Settled | Unsettled, probability: float) -> Settled | Unsettled:
-    """Return the outcome for a node that draws as the average does."""
+    """Return the outcome with a probability that does not depend on the node's labels."""
     outcome = replace(outcome, probability=probability)
     return replace(outcome, left=()) if isinstance(outcome, Settled) else outcome
 
@@ -165,7 +165,7 @@ def planned_population(
     """Return the population that fixes the noise of a sum.
 
     A registration is charged before anyone knows how many nodes the sum covers. So its noise is
-    the noise of a sum over all nodes that joined, also if it covers only half of them.
+    the noise of a sum over all nodes that joined, even if it covers only half of them.
     """
     return population if exchange else population_of(joined, num_joined, num_joined)
 

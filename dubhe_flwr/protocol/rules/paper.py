@@ -48,12 +48,12 @@ class Paper(Rule):
         ``G``: possible numbers of dominating classes; the largest is the number of classes.
     thresholds : mapping of int to float, or "search" (default: the paper's, if it gives any)
         ``sigma_i``: least share of the ``i``-th largest class for ``i`` classes to dominate.
-        "search" tries a grid of candidates, and takes the one whose expected data is best.
+        "search" tries a grid of candidates, and takes the one that is expected to balance best.
 
     Raises
     ------
     SettingsError
-        If a value cannot work.
+        If a value is invalid.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Prices: a node volunteers more often the more the federation needs its labels.
 
 Nodes register what they contribute to the opening, then contribute to the sums of a few exchanges;
-all fit the same class prices to the same noisy sums. This module fits prices into the protocol;
+all fit the same class prices to the same noisy sums. This module connects prices to the protocol;
 `dubhe_flwr.core.prices` has the mathematics.
 """
 
@@ -58,13 +58,13 @@ class Prices(Rule):
     Parameters
     ----------
     coverage : float (default: 0.3)
-        Cost of calling the same clients again and again, relative to how much the clients'
+        Cost of selecting the same clients again and again, relative to how much the clients'
         labels differ.
     local_skew : float (default: 0)
         Cost of the chosen clients' own skew. It matters little for a small network with SGD; with
         Adam or ResNet18, 1 is a good value, together with ``coverage=0.1``.
     target : sequence of float or "own", optional (default: all classes equally often)
-        Wanted share of each class in a round's data, or "own" for the federation's own mix.
+        Desired share of each class in a round's data, or "own" for the federation's own mix.
     noise : float, optional (default: a twelfth of the pool, from 1 to 4)
         Standard deviation of the noise on the expected number of volunteers, in clients. 0 turns
         it off, for simulations.
@@ -72,7 +72,7 @@ class Prices(Rule):
     Raises
     ------
     SettingsError
-        If a value cannot work.
+        If a value is invalid.
 
     Examples
     --------
@@ -147,13 +147,13 @@ class Prices(Rule):
     def most_entries(self, num_volunteers: int) -> int | None:
         """Return ``4 sigma^2``, so that even an attacker who knows all other clients learns little.
 
-        None without noise, or if the pool is too small for prices: no sum then has labels in it.
+        None without noise, or if the pool is too small for prices: then labels enter no sum.
         """
         sigma = self._sigma(num_volunteers)
         return int(4.0 * sigma**2) if sigma and not self._drowns(num_volunteers) else None
 
     def heaviest(self, num_volunteers: int) -> float:
-        """Return sigma, 1.5 at most: heavier nodes would spend their accounts in a few epochs."""
+        """Return sigma, at most 1.5: heavier nodes would spend their accounts in a few epochs."""
         if self.noise == 0.0:
             return inf
         return min(_HEAVIEST, max(1.0, self._sigma(num_volunteers)))
@@ -201,7 +201,7 @@ class Prices(Rule):
         labels, weight = self._position(own, population)
         dither = own.rng.random()
         (probability,) = design.probabilities(prices, labels, num_clients, weight, dither).tolist()
-        # Sums that label counts may no longer enter would contain noise alone.
+        # Sums that label counts may no longer enter would contain only noise.
         most = min(1 + _MOST_EXCHANGES, self.most_entries(volunteers) or inf)
         if state.settled or state.num_sums >= most:
             return Settled(probability, left=() if own.frozen else state.as_floats())

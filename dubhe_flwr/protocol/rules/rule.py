@@ -1,9 +1,9 @@
 """The interface of participation rules, which set the probability that a node volunteers.
 
 A rule is one class in one module, known by its name on the wire. Each node registers a vector of
-integers, and every node gets the sum over all nodes back. From the sum, a node computes its
-probability, or contributes another vector to the next sum, until the rule is settled. All nodes
-compute the same from the same sums, so no node has to trust another.
+integers, and gets back the sum over all nodes. From the sum, a node computes its probability, or
+contributes another vector to the next sum, until the rule is settled. All nodes compute the same
+result from the same sums, so no node has to trust another.
 """
 
 import json
@@ -81,7 +81,7 @@ class Population:
     Parameters
     ----------
     frame : Frame
-        The epoch's.
+        The epoch's frame.
     num_clients : int
         Number of clients that the sum covers; at the registration, the nodes that joined.
     num_participants : int
@@ -93,7 +93,7 @@ class Population:
         each node adds a share of it.
     excess : float (default: 1)
         Variance of the noise in the sum, relative to the rule's noise for `num_clients`. A sum of
-        registrations has the noise for all nodes that joined, although some may be missing in it.
+        registrations has the noise for all nodes that joined, even if it does not cover them all.
     """
 
     frame: Frame
@@ -125,7 +125,7 @@ class Settled:
     finding : tuple of float (default: empty)
         What the rule reports to the operator; the same at every node.
     left : tuple of float (default: empty)
-        What the node keeps for when its label counts may enter no further sum (`Own.frozen`).
+        What the node falls back on once its label counts may enter no further sum (`Own.frozen`).
     """
 
     probability: float
@@ -185,7 +185,7 @@ class Rule(ABC):
 
     @property
     def target(self) -> Sequence[float] | None:
-        """The wanted label distribution of a round's data; None for the uniform one."""
+        """The desired label distribution of a round's data; None for the uniform one."""
         return None
 
     @abstractmethod
@@ -215,7 +215,7 @@ class Rule(ABC):
         memory: tuple[float, ...] | None,
         sums: NDArray[np.int64],
     ) -> Settled | Unsettled:
-        """Go on with a sum over all nodes.
+        """Continue with a sum over all nodes.
 
         Parameters
         ----------
@@ -231,8 +231,8 @@ class Rule(ABC):
         Raises
         ------
         RefusedError
-            If nodes cannot have made this sum. The message must reveal nothing about the node's own
-            labels.
+            If no contributions can add up to this sum. The message must reveal nothing about the
+            node's own labels.
         """
 
     def settlement_slots(self, frame: Frame) -> Slots | None:
@@ -279,7 +279,7 @@ class Rule(ABC):
         """Return the largest weight with which a node's labels enter a sum.
 
         A node with weight w above 1 counts w^2 entries for a sum, since its labels would need w
-        times the noise to be hidden as well.
+        times the noise to be hidden equally well.
         """
         del num_volunteers
         return inf
@@ -331,7 +331,7 @@ def register_rule(rule: RuleT) -> RuleT:
 def announced_rule(name: str, settings: str) -> Rule:
     """Return the rule that a server announces, with settings written by `Rule.to_json`.
 
-    Raises `RefusedError` if the rule is not known here, or its settings cannot work.
+    Raises `RefusedError` if the rule is not known here, or its settings are invalid.
 
     >>> announced_rule("nearest", "{}")
     Traceback (most recent call last):

@@ -4,14 +4,14 @@ Theory of operation. Every node agrees on a secret with each member (X25519), fr
 pads. It sends its numbers plus its pads from all three members, modulo a prime, so the server
 receives numbers that look random. The server adds up the vectors and shows the total to the
 members. For each exchange, a member answers once: with the sum of its pads for the nodes in the
-sum, less noise of its own, sealed to a key that all nodes share (the group key). A node subtracts
+sum, minus its own noise, sealed to a key that all nodes share (the group key). A node subtracts
 all three answers from the total, and is left with the sum plus the noise of all three members. A
 server that colludes with any nodes and two members still lacks the third member's pads.
 
 Each vector carries one more number, its *tag*: the inner product with factors derived from the
 group key. A server that changes a total does not know the factors, so the tag exposes the change.
-Pads depend on the group key, too: the vectors of nodes that were given different keys add up to
-nothing that a member's pads would open.
+Pads depend on the group key, too: if nodes were given different keys, no member's pads can open the
+sum of their vectors.
 
 The members are three of the first six trusted keys, in their order. Without trusted keys the server
 draws them, and has to be trusted to follow the protocol.
@@ -423,7 +423,7 @@ def _check_ranks(pinned: PinnedKeys, signers: Sequence[bytes]) -> None:
 
 
 def _may_be_members(ranks: Sequence[int]) -> bool:
-    """Return whether keys of these ranks are a committee: among the first, in their order."""
+    """Return whether keys of these ranks can form a committee: among the first, in order."""
     return list(ranks) == sorted(set(ranks)) and ranks[-1] < CANDIDATES
 
 
@@ -462,10 +462,11 @@ def _nonce(place: int) -> bytes:
 def _pad_name(group: bytes, label: Label, number: int) -> bytes:
     """Return the name of the pads of a sum.
 
-    Pads differ where nodes were given two group keys, or expect vectors of another length.
+    Pads differ between nodes that were given different group keys, or that expect vectors of
+    different lengths.
 
-    With the same pads a member's noise, tagged under one key, would drop out of a tag under the
-    other one and leave an exact number.
+    If the pads were the same, a member's noise, tagged under one key, would cancel out of a tag
+    under the other key and leave an exact number.
     """
     return prefixed(_name(label), number.to_bytes(8), _digest(group))
 

@@ -1,4 +1,4 @@
-"""The paper's vault: numbers under one Paillier key, which an agent makes and every node has.
+"""The paper's vault: numbers encrypted under a Paillier key that an agent makes for all nodes.
 
 The server adds up ciphertexts and cannot open them. A node's keys are the modulus and one of its
 primes; the server knows the modulus.
@@ -69,7 +69,7 @@ class Paillier(Vault):
     def accept(self, seat: Seat, request: RegisterRequest, before: bytes | None) -> bytes:
         """Open the sealed key; with pinned keys, only if a trusted agent made it for this node.
 
-        The server may ask a second agent, whose key has another modulus.
+        The server may ask a second agent, whose key has a different modulus.
         """
         delivered = request.key
         if delivered is None or request.committee is not None:
@@ -157,7 +157,7 @@ def _secret_key(keys: bytes, key_bits: int) -> SecretKey:
 
 
 def _seal_or_fill(secret_key: SecretKey, recipient: bytes, context: SealingContext) -> bytes:
-    """Seal the key; random bytes for an unusable public key, so that only its node drops out."""
+    """Seal the key; an unusable public key gets random bytes, so that only its node drops out."""
     try:
         return seal(secret_key, recipient, context)
     except MalformedMessageError:

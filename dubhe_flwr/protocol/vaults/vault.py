@@ -1,8 +1,8 @@
 """The interface of vaults, through which nodes hide their numbers and read sums.
 
 A vault belongs to the terms of an epoch and holds no secrets. A node hides numbers and reads sums
-with its *keys*; the server adds up vectors with what is *public*. Each vault has its own format of
-both, as bytes. Any rule runs on any vault.
+with its *keys*; the server adds up vectors with what is *public*. Each vault has its own byte
+format for both. Any rule runs on any vault.
 """
 
 from abc import ABC, abstractmethod
@@ -94,7 +94,7 @@ class Vault(ABC):
                 )
 
     def check_numbers(self, roster: Roster) -> None:
-        """Refuse a roster without numbers of samples in a weighted epoch, or with them in others.
+        """Refuse a roster without sample counts in a weighted epoch, or with them in any other.
 
         Raises `RefusedError`.
         """

@@ -124,5 +124,5 @@ class JoinRequest(Message):
 
 
 def sums_per_agent(num_registered: int) -> int:
-    """Return the most sums that an agent decrypts in an epoch: less than half the clients."""
+    """Return the most sums that an agent decrypts in an epoch: fewer than N / 2."""
     return (num_registered - 1) // 2

@@ -1,8 +1,8 @@
 """Encodes frozen dataclasses as flat fields, and decodes them: the one place that parses input.
 
 Fields are a dictionary of plain values that fits both Flower's ConfigRecord and the config of an
-EvaluateIns. A tuple of numbers travels as big-endian bytes, eight per number. None is left out.
-The fields of a nested dataclass are prefixed with its name.
+EvaluateIns. A tuple of numbers travels as big-endian bytes, eight per number. A field that is None
+is left out. The fields of a nested dataclass are prefixed with its name.
 """
 
 import struct
@@ -63,7 +63,7 @@ def _kinds(message_class: Any) -> tuple[_Kind, ...]:
 
 @cache
 def _first_key(message_class: Any) -> str:
-    """Return a key that every message of a class has, which shows if an optional one was sent."""
+    """Return a key that every message of a class has, to see whether an optional one was sent."""
     first = next(field for field in _kinds(message_class) if not field.is_optional)
     return f"{first.key}.{_first_key(first.kind)}" if first.is_nested else first.key
 
@@ -109,9 +109,9 @@ def _encode(message: object, prefix: str, encoded: Fields) -> None:
 def decode(message_class: type[T], fields: Mapping[str, object], num_others: int = 0) -> T:
     """Return the message of a class that the fields encode.
 
-    The fields contain exactly `num_others` that belong to something else. Raises
-    `MalformedMessageError` if a field is missing, unknown, of the wrong type (an int has 64 bits),
-    or refused by the class itself.
+    Exactly `num_others` of the fields belong to something else. Raises `MalformedMessageError` if
+    a field is missing, unknown, of the wrong type (an int has 64 bits), or refused by the class
+    itself.
 
     Examples
     --------

@@ -21,7 +21,7 @@ EPOCH_ID_BYTES: Final = 16
 class Envelope:
     """The header that every message carries besides its body.
 
-    The epoch's identity is random. The sequence numbers the server's batches within a run; a reply
+    The epoch's identity is random. `sequence` counts the server's batches within a run; a reply
     repeats its request's number.
     """
 

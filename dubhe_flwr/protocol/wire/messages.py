@@ -27,7 +27,7 @@ __all__ = [  # re-exported
 MAX_DRAWS: Final = 2**20
 """Most draws in a message, which bounds the memory used before a node checks its budget."""
 DAY_IS_SPENT: Final = "max_epochs_per_day or max_draws_per_day of this node's owner is reached."
-"""The only refusal that the server recognises: the node does not refuse the epoch itself."""
+"""The only refusal that the server recognises: here the node does not refuse the epoch itself."""
 COMMITTEE: Final = 3
 """Number of members of a committee."""
 _DIGEST_BYTES: Final = 32
@@ -235,7 +235,7 @@ class OpenRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class OpenReply(Message):
-    """The member's part: its pads for these nodes less its noise, sealed to the group."""
+    """The member's part: its pads for these nodes minus its noise, sealed to the group."""
 
     sealed: bytes
     signature: bytes | None = None
@@ -246,7 +246,7 @@ class OpenReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class SettleRequest(Message):
-    """Sends nodes the encrypted sum of their last contributions, to go on with the rule.
+    """Sends nodes the encrypted sum of their last contributions, to continue with the rule.
 
     The sums of an epoch are numbered from 0, which is the sum of the registrations.
     """
@@ -282,7 +282,7 @@ class SettleReply(Message):
 class ParticipateRequest(SettleRequest):
     """Asks a node to draw `num_tries` times for each of some rounds.
 
-    It carries the rule's last sum, which the node reads unless it did before.
+    It carries the rule's last sum, which the node reads unless it already has.
     """
 
     first_round: int
@@ -309,7 +309,7 @@ class DetermineRequest(Message):
     """Asks an agent for the best try or groups of some rounds.
 
     It carries the encrypted sums of ``p_l`` and ``||p_l||^2`` over each try or group, concatenated.
-    `num_sums` has a number for each round, `num_clients` a number for each sum.
+    `num_sums` has one number per round, `num_clients` one per sum.
     """
 
     sums: bytes

@@ -1,4 +1,4 @@
-"""The list of all nodes that joined an epoch, as its agent or committee gets to see it."""
+"""The list of all nodes that joined an epoch, as shown to its agent or committee."""
 
 import hashlib
 import struct
@@ -21,8 +21,8 @@ LARGEST_WEIGHT: Final = 4.0
 class Roster:
     """The nodes that joined, ordered by alias, with what each of them signed.
 
-    The signatures are the ones from the nodes' replies to join. Whoever checks them needs no alias,
-    only its digest.
+    The signatures come from the nodes' replies to join. Checking them takes only the digest of an
+    alias, not the alias itself.
     """
 
     public_keys: bytes
@@ -51,7 +51,7 @@ class Roster:
         """Mean number of samples, if nodes are weighted; robust to a node that lies."""
         if not self.num_examples:
             return None
-        most = int(LARGEST_WEIGHT * median(self.num_examples))  # exact, as 4 is even
+        most = int(LARGEST_WEIGHT * median(self.num_examples))  # exact: medians end in .0 or .5
         return sum(min(number, most) for number in self.num_examples) / len(self)
 
     @property

@@ -120,7 +120,7 @@ def opened_statement(  # noqa: PLR0917 - everything that the statement binds
     num_clients: int,
     total: bytes,
 ) -> bytes:
-    """Return what all members sign when they open a sum: which nodes and total.
+    """Return what all members sign when they open a sum: the nodes it covers, and its total.
 
     `covered` is the digest of the bits that mark the nodes in the sum.
     """
@@ -145,8 +145,8 @@ def roster_ranks(
 ) -> tuple[int, ...]:
     """Return the position of each node's key among the trusted ones, from 0.
 
-    It is -1 for a node that no trusted key signed, or whose key signed an earlier node, too. Raises
-    `UntrustedError` if nodes did not sign.
+    The position is -1 for a node that did not sign with a trusted key, or whose key also signed for
+    an earlier node. Raises `UntrustedError` if nodes did not sign.
     """
     keys, signed = roster.keys, list(split(roster.signatures or b"", SIGNATURE_BYTES))
     digests = list(split(roster.alias_digests or b"", DIGEST_BYTES))
@@ -168,7 +168,7 @@ def roster_ranks(
 
 
 def check_roster(pinned: PinnedKeys, epoch: bytes, announced: JoinRequest, roster: Roster) -> None:
-    """Raise `UntrustedError` unless each node of a roster is another trusted one."""
+    """Raise `UntrustedError` unless each node of a roster signed with a different trusted key."""
     ranks = roster_ranks(pinned, epoch, announced, roster)
     if -1 in ranks:
         raise UntrustedError(

@@ -26,7 +26,7 @@ MAX_KEY_BITS: Final = 8192
 class Terms:
     """An epoch's rule and vault, from the announced parameters and the nodes' ``C``.
 
-    Raises `RefusedError` if they cannot work.
+    Raises `RefusedError` if they are invalid.
     """
 
     def __init__(self, announced: JoinRequest, num_classes: int) -> None:
@@ -35,7 +35,7 @@ class Terms:
         self.rule: Rule = rule_of(announced)
         largest_weight = LARGEST_WEIGHT if announced.weighted else 1.0
         self.frame = Frame(num_classes, announced.max_clients, largest_weight)
-        # A server must not keep a node busy for ever with counting slots or making a key.
+        # Otherwise a server could keep a node busy forever, counting slots or making a key.
         if num_classes > MAX_CLASSES or announced.key_bits > MAX_KEY_BITS:
             raise RefusedError(
                 f"An epoch has at most {MAX_CLASSES} classes and keys of {MAX_KEY_BITS} bits, not "
@@ -74,7 +74,7 @@ def has_committee(rule: Rule, has_agent: bool) -> bool:
 
 @lru_cache(maxsize=16)
 def rule_of(announced: JoinRequest) -> Rule:
-    """Return the announced rule. Raises `RefusedError` if it is not known or cannot work."""
+    """Return the announced rule. Raises `RefusedError` if it is unknown or invalid."""
     return announced_rule(announced.rule, announced.rule_settings)
 
 

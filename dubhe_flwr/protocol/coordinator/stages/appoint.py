@@ -27,7 +27,7 @@ from dubhe_flwr.protocol.wire.messages import (
 from dubhe_flwr.protocol.wire.roster import split
 
 _MAJORITY: Final = COMMITTEE // 2 + 1
-"""Members that have to agree on the rank of a node."""
+"""Number of members that have to agree on the rank of a node."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Appoint(AwaitingMembers):
     def begin(cls, context: Context, joined: JoinedNodes) -> tuple[Context, "Appoint | Join"]:
         """Ask three of the nodes that joined to be the committee.
 
-        If a sample lacks them, all connected nodes are asked to join, to find them.
+        If a sample has too few candidates, ask all connected nodes to join, to find some.
         """
         context.check_quorum(len(joined.members), "part of the epoch", None, least=COMMITTEE)
         members = _members(context, joined)
@@ -122,9 +122,10 @@ def _members(context: Context, joined: JoinedNodes) -> tuple[int, ...]:
 
 
 def _corrected(joined: JoinedNodes, objections: Sequence[Sequence[int]]) -> JoinedNodes | None:
-    """Return the nodes that joined with the ranks on which two members agree.
+    """Return the nodes that joined, with the ranks that two members agree on.
 
-    Nodes that the two do not trust are left out. None if nothing changes, or did before.
+    Nodes that the two do not trust are left out. Returns None if there is nothing to correct, or
+    the nodes were corrected before.
     """
     if len(objections) < _MAJORITY or joined.is_corrected:
         return None
@@ -152,7 +153,7 @@ def _corrected(joined: JoinedNodes, objections: Sequence[Sequence[int]]) -> Join
 def _without_strangers(
     context: Context, joined: JoinedNodes, corrected: JoinedNodes
 ) -> tuple[Context, JoinedNodes]:
-    """Note which nodes the committee does not trust, and forget candidates that are none."""
+    """Note which nodes the committee does not trust, and drop candidates with too high a rank."""
     strangers = [name for n, name in joined.aliases.items() if n not in corrected.aliases]
     if strangers:
         names = ", ".join(strangers)

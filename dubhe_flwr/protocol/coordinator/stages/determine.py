@@ -58,7 +58,7 @@ class Determine(AwaitingInEpoch):
     def take(
         self, context: Context, replies: Replies
     ) -> tuple[Context, "Determine | RoundDetermined"]:
-        """Take the agents' answers; ask other agents about the rounds left without one."""
+        """Take the agents' answers; ask other agents about rounds that got no answer."""
 
         def refuse(node_id: int, reply: DetermineReply) -> str | None:
             asked = list(self.tasks[node_id].values())

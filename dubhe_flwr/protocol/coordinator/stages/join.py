@@ -37,13 +37,13 @@ class JoinedNodes:
 
     invitation: Invitation
     members: Mapping[int, JoinReply]
-    aliases: Mapping[int, str]  # under which the nodes go on, in the same order
+    aliases: Mapping[int, str]  # the nodes' names from here on, in the same order
     were_all_asked: bool  # whether every connected node was asked to join
     is_corrected: bool = False  # whether the committee objected to some nodes
 
     @cached_property
     def roster(self) -> Roster:
-        """What the agent or committee gets to see; without signatures unless most nodes signed."""
+        """What the agent or committee is shown; without signatures unless most nodes signed."""
         replies, unsigned = self.members.values(), bytes(SIGNATURE_BYTES)
         numbers = [reply.num_examples for reply in replies if reply.num_examples is not None]
         roster = Roster(b"".join(reply.public_key for reply in replies), tuple(numbers) or None)
@@ -68,8 +68,8 @@ class Join(Awaiting):
     def begin(cls, context: Context, *, asks_all: bool = False) -> tuple[Context, "Join"]:
         """Ask the connected nodes, or a random sample of them, to join a new epoch.
 
-        With `asks_all`, more nodes are asked than register, so that the server gets to know which
-        of them may be in the committee.
+        With `asks_all`, more nodes are asked than register, so that the server learns which of them
+        may be in the committee.
         """
         present = context.in_order(context.round.present)
         num_refused = context.run.num_refused_epochs
@@ -174,13 +174,13 @@ def _nums_asked(settings: Settings, num_present: int, num_refused: int) -> list[
 
 
 def _most_signed(replies: Collection[JoinReply]) -> bool:
-    """Return whether nodes have pinned keys: a few liars must not decide that for all."""
+    """Return whether at least half the nodes signed: a few liars must not decide for everyone."""
     num_signed = sum(reply.signature is not None for reply in replies)
     return num_signed > 0 and 2 * num_signed >= len(replies)
 
 
 def _signed(told: Mapping[int, JoinReply], epoch: bytes, announced: JoinRequest) -> frozenset[int]:
-    """Return the nodes with a valid signature, each by another key; none of the keys is known."""
+    """Return the nodes with valid signatures by different keys, whether or not they are trusted."""
     owners: dict[bytes, int] = {}
     for node_id, reply in told.items():
         signature = reply.signature or b""
@@ -197,11 +197,11 @@ def candidates_of(replies: Mapping[int, JoinReply]) -> frozenset[int]:
 
 
 def _names(told: Mapping[int, JoinReply], known: Mapping[int, str]) -> dict[int, str]:
-    """Return the alias under which each node goes on.
+    """Return the alias that each node has from here on.
 
-    The node that had an alias before keeps it, otherwise the first one does. Another node with the
-    same alias is left out, unless it has signed: then a part of its key follows the alias, so that
-    nobody can push it out.
+    If several nodes claim an alias, the node that had it before keeps it, or else the first one. A
+    further node is left out, unless it has signed: then part of its key is appended to the alias,
+    so that nobody can push it out.
     """
     owners: dict[str, int] = {}
     for node_id in sorted(told, key=lambda n: known.get(n) != told[n].alias):
@@ -216,7 +216,7 @@ def _names(told: Mapping[int, JoinReply], known: Mapping[int, str]) -> dict[int,
 def _of_one_length(
     context: Context, accepted: Mapping[int, JoinReply]
 ) -> tuple[Context, int, list[int]]:
-    """Return the number of classes that most nodes report, and the nodes that report another.
+    """Return the number of classes that most nodes report, and the nodes that report another one.
 
     The largest number wins a tie. A note names the nodes that differ.
     """

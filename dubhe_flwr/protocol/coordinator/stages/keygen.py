@@ -48,8 +48,8 @@ class Keygen(Awaiting):
                 joined.members,
                 RegisterRequest(len(joined.members), mean_examples=joined.roster.mean_examples),
             )
-            # Use up a sequence number as with encryption, so that the next join request has the
-            # same number in both simulations.
+            # Use up a sequence number, as an encrypted simulation does, so that the next join
+            # request has the same number in both.
             return context.counted(), ReadyToRegister(joined, (), b"", requests)
         agents = context.agents(tuple(joined.members))[:MAX_AGENTS]
         return cls.ask(context, joined, agents)

@@ -34,7 +34,7 @@ class Open(AwaitingMembers):
         """Ask the committee, if there is one."""
         invitation = registered.joined.invitation
         if not registered.committee:
-            # Use up a sequence number for the request that a committee would get, as with it.
+            # Use up the sequence number that a request to a committee would have.
             with_committee = invitation.terms.vault.num_members > 0
             return context.counted(int(with_committee)), OpenedSum(registered)
         last, members = registered.last_sum, registered.committee

@@ -1,4 +1,4 @@
-"""The stage `participate`: registered nodes draw whether they volunteer."""
+"""The stage `participate`: each registered node draws to decide whether it volunteers."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -99,7 +99,7 @@ class Participate(AwaitingInEpoch):
 
 
 def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: DeterminedRound) -> bool:
-    """Return whether too few nodes of a draw are left, and enough others could draw again."""
+    """Return whether too few nodes of a draw are left, and enough nodes could draw again."""
     settings = context.settings
     here = context.round.eligible
     if len(ready.willing(epoch.registered, here)) >= settings.least_nodes:

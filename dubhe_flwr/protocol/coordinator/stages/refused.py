@@ -13,10 +13,10 @@ _MAX_RENEWALS: Final = 6
 
 @dataclass(frozen=True)
 class Refused:
-    """The nodes refused the epoch; `report` is about the stage in which they did.
+    """The nodes refused the epoch; `report` covers the stage in which they did so.
 
-    If they drew in it before, its sum was good. Then they have forgotten the epoch, and no
-    registration is to blame.
+    If they drew in the epoch before, its sum was valid. Then they must have forgotten the epoch,
+    and no registration is to blame.
     """
 
     report: StageReport
@@ -33,9 +33,9 @@ class CommitteeLost:
 def is_refused(context: Context, report: StageReport) -> bool:
     """Return whether the nodes refuse the epoch itself, so that a new one is needed.
 
-    One invalid registration makes all nodes refuse the sum. Nodes that restarted without their
-    memory, or a server that went back to an older state, do not know each other's epoch. The stage
-    also cannot go on with fewer replies than `least_nodes` of the settings.
+    One invalid registration makes all nodes refuse the sum. A node that restarted without its
+    memory does not know the server's epoch; a server restored to an older state does not know the
+    nodes' epoch. A new one is also needed if errors leave fewer than the settings' `least_nodes`.
     """
     if context.round.num_renewals >= _MAX_RENEWALS:
         return False
@@ -59,7 +59,7 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
     """Register again in the same round.
 
     If an invalid registration may be the cause, the next epoch asks half the number of nodes, and
-    other ones if possible.
+    different nodes if possible.
     """
     report = refused.report
     context = context.noted(

@@ -17,7 +17,7 @@ from dubhe_flwr.protocol.wire.terms import SETTLEMENT
 
 @dataclass(frozen=True)
 class Settle(Awaiting):
-    """Nodes were sent the last sum and asked to go on with the rule."""
+    """Nodes were sent the last sum and asked to continue with the rule."""
 
     registered: RegisteredNodes
 
@@ -27,8 +27,8 @@ class Settle(Awaiting):
         registered = opened.registered
         terms, last = registered.joined.invitation.terms, registered.last_sum
         num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
-        # Nodes read a rule's only sum when they draw. If there are several, they read the last one
-        # here as well, and report that the rule is settled and what it found.
+        # If a rule has only one sum, nodes read it when they draw. If it has several, nodes also
+        # read the last one here, and report that the rule is settled and what it found.
         if num_sums <= max(1, last.exchange):
             return _epoch(context, registered)
         requests = dict.fromkeys(registered.distributions, last)
