@@ -513,7 +513,7 @@ def test_nothing_is_told_apart_from_chance() -> None:
 
 @pytest.mark.parametrize("noise", [None, 0.0])
 def test_a_simulation_selects_the_same_clients_in_the_clear(noise: float | None) -> None:
-    """This includes the members' noise, in every epoch."""
+    """Both add the same members' noise, in every epoch."""
     chosen = []
     for simulation in ("plain", "encrypted"):
         nodes = federation(pinned=False, simulation=simulation, rule=Prices(noise=noise))
