@@ -72,7 +72,7 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
 
 
 def _remedy(labels: NDArray[Any]) -> str:
-    """Return advice on what to give instead of an array that is not a vector."""
+    """Return advice on what to pass instead of an array that is not a vector."""
     if labels.ndim == 0:
         return "give one whole number for each sample"
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -88,7 +88,7 @@ def _remedy(labels: NDArray[Any]) -> str:
 
 
 def labels_of(data: Any, label: str) -> Any:
-    """Return the labels of a data set, or an array as it is."""
+    """Return a data set's labels, or an array unchanged."""
     if hasattr(data, "column_names"):  # Flower Datasets, whose transforms expect all columns
         return data.with_format(None)[label]
     for name in ("targets", "labels"):

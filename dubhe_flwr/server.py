@@ -31,7 +31,7 @@ class Selection(Selecting[Strategy], Strategy):
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:
         """Return the model of the checkpoint, or the wrapped strategy's without one."""
-        first = self.strategy.initialize_parameters(client_manager)  # so that it forgets it
+        first = self.strategy.initialize_parameters(client_manager)  # it then drops its copy
         model: Parameters | None = self.driver.run.begin()
         return model or first
 

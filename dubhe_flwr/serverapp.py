@@ -52,7 +52,7 @@ class Selection(Selecting[Strategy], Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Run all rounds, or with a checkpoint those still to come.
+        """Run all rounds, or the remaining ones after a checkpoint.
 
         The arguments are Flower's. `num_rounds` counts the rounds of the whole run, and the model
         of a checkpoint replaces `initial_arrays`. Without a checkpoint, each call is a new run, in
@@ -125,7 +125,7 @@ class Selection(Selecting[Strategy], Strategy):
         server_round : int
             The round.
         grid : Grid
-            The ServerApp's.
+            The ServerApp's Grid.
 
         Returns
         -------

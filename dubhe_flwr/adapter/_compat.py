@@ -88,8 +88,8 @@ def readdressed(message: Message, reply_to_message_id: str | None = None) -> Mes
 def without_mods(app: ClientApp) -> Iterator[None]:
     """Register handlers that the app-level mods do not wrap.
 
-    Flower wraps `app._mods` around each handler when it is registered. In a version that does so
-    differently, the mods see Dubhe's messages.
+    Flower wraps `app._mods` around each handler when it is registered. In a version that does this
+    differently, app-level mods see Dubhe's messages.
     """
     own = vars(app).get("_mods", [])
     vars(app)["_mods"] = []

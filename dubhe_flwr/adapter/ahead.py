@@ -1,11 +1,11 @@
 """Plans coming rounds in a thread while the clients of an earlier round train.
 
-Theory of operation. A node answers one message after the other, and starts a process for each: a
-request that waits while the node trains is answered right afterwards, and would delay the next
-training if the node is selected again. So an exchange is spread over two rounds: nodes that do not
-train in the first one are asked in it, and the others in the second one. A round whose selection
-takes n exchanges is begun 2n + 1 rounds before it trains; if it comes so early in an epoch that
-fewer are left, some exchanges take one round. If it is the first round of an epoch, the exchanges
+Theory of operation. A node handles one message at a time, and starts a process for each. A request
+that waits while the node trains is answered right after training, and would delay the next training
+if the node is selected again. So each exchange is spread over two rounds: nodes that do not train
+in the first round are asked in it, and the remaining nodes in the second. If the selection of a
+round takes n exchanges, planning begins 2n + 1 rounds before it trains; early in an epoch, where
+fewer rounds are left, some exchanges take one round. The exchanges for the first round of an epoch
 include the registration.
 
 | event | what happens |
@@ -17,8 +17,8 @@ include the registration.
 | it fails, or would be selected at random | the thread ends, and the round is selected when its turn comes |
 
 Each call of a selector takes its state and returns the next one. The states of the rounds form a
-chain, and the thread works at its end. Only one exchange is ever under way: to select a round that
-is not planned, the main thread ends this one first.
+chain, and the thread extends it. Only one exchange is ever under way: to select a round that is not
+planned, the main thread first stops the planning thread.
 """  # noqa: E501 - a table
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -71,7 +71,7 @@ class Options:
             raise SettingsError(
                 f"wait_timeout={self.wait_timeout!r} must be a number of seconds from 0 up."
             )
-        seconds = self.stage_timeout  # Flower takes 0 for 12 hours
+        seconds = self.stage_timeout  # Flower reads 0 as 12 hours
         if seconds is not None and not (isinstance(seconds, Real) and 0.0 < float(seconds) < inf):
             raise SettingsError(
                 f"stage_timeout={seconds!r} must be a number of seconds above 0, or None."

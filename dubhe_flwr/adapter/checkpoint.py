@@ -32,7 +32,7 @@ class CheckpointDirectory:
     """Keeps the last completed round, even if the process is killed at any moment.
 
     The file is written under another name, flushed to the disk and renamed, so it is never half
-    written. Only the server's user can read it. It holds what JSON holds, bytes, arrays, and
+    written. Only the server's user can read it. It stores JSON values, bytes, arrays, and
     Flower's `Parameters` and `ArrayRecord`; tuples come back as lists, and numpy's numbers as
     Python's.
     """
@@ -42,7 +42,7 @@ class CheckpointDirectory:
         self.file = self.path / _FILE
 
     def open(self) -> Any:
-        """Return what was saved last, or None if nothing was.
+        """Return the last checkpoint, or None if there is none.
 
         Locks the directory for this process. Raises `CheckpointError` if the directory is not
         writable, another process uses it, or its file is damaged.
@@ -68,7 +68,7 @@ class CheckpointDirectory:
             ) from None
 
     def save(self, content: Any) -> None:
-        """Replace what was saved before.
+        """Replace the saved checkpoint.
 
         Raises `CheckpointError` for anything that only a pickle could hold. An `OSError` leaves the
         previous checkpoint as it was.
@@ -83,7 +83,7 @@ class CheckpointDirectory:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(self.file)
-        if fcntl is not None:  # Windows opens no folder
+        if fcntl is not None:  # Windows cannot open a folder
             _flush_folder(self.path)
 
 

@@ -239,7 +239,7 @@ class SelectionDriver:
         self.metrics["selection-clients"] = number
 
     def completed(self, server_round: int) -> int:
-        """Return the number of the run's round that was trained."""
+        """Return the trained round's number within the run."""
         self.run.rounds_done = self.run.first + server_round
         return self.run.rounds_done
 

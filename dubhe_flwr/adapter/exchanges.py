@@ -57,7 +57,7 @@ class Exchanges:
         return outcome
 
     def _report_failures(self, batch: Batch, replies: Replies) -> str:
-        """Report the nodes' most frequent error, and return advice against it, if there is any."""
+        """Report the nodes' most frequent error, and return advice on it, if there is any."""
         reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
         for reason, number in reasons.most_common(1):
             nodes = "1 node" if number == 1 else f"{number} nodes"

@@ -72,7 +72,7 @@ class Run:
         return None if self._num_rounds is None else max(self.first, self._num_rounds)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what must survive, apart from the model."""
+        """Return the state that a checkpoint needs besides the model."""
         return {
             "version": STATE_VERSION,
             "round": self.rounds_done,
@@ -96,7 +96,7 @@ class Run:
         self._phase = min(self._phase, Phase.KEPT)
 
     def rounds_left(self, num_rounds: int) -> int:
-        """Load the checkpoint, and return how many of the run's rounds are still to come."""
+        """Load the checkpoint, and return the number of rounds still to run."""
         self._look()
         self._num_rounds = num_rounds
         left = max(0, num_rounds - (self.rounds_done if self.keeps_checkpoints else self.first))
@@ -123,7 +123,7 @@ class Run:
         return self._model
 
     def begin_round(self, server_round: int) -> int:
-        """Return the number of the run's round that begins; Flower's round 1 begins a run."""
+        """Return the number, within the run, of the round that begins; 1 begins a new run."""
         if server_round <= 1 and self._phase is Phase.TRAINING:
             self.begin()
         if self._directory and self._phase < Phase.KEPT:

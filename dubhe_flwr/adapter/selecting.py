@@ -88,16 +88,16 @@ class Selecting(Generic[StrategyT]):
         return self.driver.run.rounds_done
 
     def rounds_left(self, num_rounds: int) -> int:
-        """Load the checkpoint, and return how many of the run's rounds are still to come."""
+        """Load the checkpoint, and return the number of rounds still to run."""
         return self.driver.run.rounds_left(num_rounds)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state from which a new process continues the run with its next round.
 
         Call it between two rounds. The state has the round, the selector's seed and count of
-        batches, and what the wrapped strategy keeps, if that is one of Flower's or has `state_dict`
-        and `load_state_dict`. It has no model, registration or keys. All values fit into JSON,
-        except arrays that the wrapped strategy keeps.
+        batches, and the wrapped strategy's own state if it is one of Flower's strategies or has
+        `state_dict` and `load_state_dict`. It has no model, registration or keys. All values fit
+        into JSON, except the wrapped strategy's arrays.
         """
         return self.driver.run.state_dict()
 

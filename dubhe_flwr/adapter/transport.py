@@ -95,7 +95,7 @@ def in_simulation() -> bool:
 
 
 def patience(grid: Grid) -> float:
-    """Return for how many seconds to wait for one more node.
+    """Return how many seconds to wait for one more node.
 
     An in-process Grid has all its nodes from the start, and the nodes of Flower's simulation engine
     connect in quick succession.
@@ -108,7 +108,7 @@ def patience(grid: Grid) -> float:
 def is_remote(grid: Grid) -> bool:
     """Return whether a Grid is Flower's own and reaches SuperNodes.
 
-    A SuperNode answers one message after the other, so several may be under way to it at a time.
+    A SuperNode handles one message at a time, so several may be in flight to it.
     """
     if isinstance(grid, NoticingGrid):
         return True
@@ -231,7 +231,7 @@ def _of_other(name: str) -> Any:
 
 
 class ForwardingGrid(Grid):
-    """Forwards everything to another Grid; the base of grids that change a part of it."""
+    """Forwards everything to another Grid; the base of grids that change some of its methods."""
 
     def __init__(self, other: Grid) -> None:
         self.other = other

@@ -113,9 +113,9 @@ def taking_all_nodes(strategy: Any, num_nodes: int, purpose: str) -> Iterator[An
 def kept_state(strategy: Any) -> list[dict[str, Any]]:
     """Return what each layer of a strategy keeps from round to round.
 
-    A layer with `state_dict` and `load_state_dict` provides its own state. For any other layer it
-    is the attributes in which Flower's strategies keep their moments, momentum, clipping norm and
-    model, and what a privacy accountant has counted.
+    A layer with `state_dict` and `load_state_dict` provides its own state. For any other layer,
+    the attributes in which Flower's strategies keep moments, momentum, clipping norm and model are
+    returned, and the count of a privacy accountant.
     """
     return [
         layer.state_dict()

@@ -29,7 +29,7 @@ _PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.
 def pinned_keys(
     signing_key: SigningKey | None, trusted_keys: TrustedKeysOfNode | None
 ) -> Callable[[Context], PinnedKeys | None]:
-    """Return a function that finds a node's keys by its Context.
+    """Return a function that finds a node's keys from its Context.
 
     Raises `SettingsError` for keys that cannot work.
     """

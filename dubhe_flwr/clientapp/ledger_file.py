@@ -32,7 +32,7 @@ Save = Callable[[Ledger], None]
 
 @contextmanager
 def open_ledger(folder: Path, identity: str = "") -> Iterator[tuple[Ledger, Save]]:
-    """Lock the folder while a request is answered; give a ledger and a function to replace it.
+    """Lock the folder while a request is answered; yield a ledger and a function to replace it.
 
     Each identity has a file of its own, so nodes on one host may share a folder. Other runs on the
     same host wait. Only the node's user can read the files.
@@ -64,7 +64,7 @@ def open_ledger(folder: Path, identity: str = "") -> Iterator[tuple[Ledger, Save
 
 
 def ledger_name(identity: str) -> str:
-    """Return the name of a node's file; it does not show the identity."""
+    """Return the name of a node's file, which does not reveal the identity."""
     return f"dubhe-{sha256(identity.encode()).hexdigest()[:16]}.json"
 
 
@@ -96,7 +96,7 @@ def _write(file: Path, ledger: Ledger) -> None:
 
 
 def _unusable(folder: Path, error: Exception) -> RefusedError:
-    """Log what is wrong; the error for the server does not say it."""
+    """Log what is wrong, and return an error for the server that leaves it out."""
     log(
         ERROR,
         "dubhe: state_dir=%s cannot be used (%s); repair or remove what is in it.",

@@ -174,7 +174,7 @@ class Node(Limits):
 
     @contextmanager
     def _spent(self, context: Context, policy: NodePolicy) -> Iterator[tuple[Ledger | None, Save]]:
-        """Give the node's ledger of all runs and a function to save it; None in a simulation."""
+        """Yield the node's ledger across runs and a function to save it; None in a simulation."""
         if self.state_dir is None or policy.simulated:
             yield None, lambda _ledger: None
             return
@@ -192,7 +192,7 @@ class Node(Limits):
             yield kept
 
     def _pinned(self, context: Context) -> PinnedKeys | None:
-        """Find the node's keys; raises `RefusedError` if that fails, rather than go on without."""
+        """Find the node's keys; raises `RefusedError` if that fails, rather than do without."""
         try:
             return self._find_keys(context)
         except SettingsError as error:
@@ -317,7 +317,7 @@ def _answer(node: Node, message: Message, context: Context) -> Message:
     try:
         reply = node.handle(from_records(message.content), context)
     except ProtocolError as error:
-        # The owner should learn whose keys were not trusted from the node's own log.
+        # The node's own log tells its owner whose keys were not trusted.
         log(ERROR if isinstance(error, UntrustedError) else WARNING, "dubhe: refused: %s", error)
         return Message(Error(CLIENT_APP_ERROR, str(error)), reply_to=message)
     return Message(to_records(reply), reply_to=message)

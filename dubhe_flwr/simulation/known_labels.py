@@ -50,7 +50,7 @@ def known_labels(
         return distance_to_uniform(global_distribution(weighted[list(clients)]))
 
     def measure(plan: Plan, _seconds: float) -> dict[str, float]:
-        if plan.fallback:  # its nodes may have no known alias, or there may be none
+        if plan.fallback:  # it may have no nodes, or nodes without a known alias
             return {}
         if unknown := [alias for alias in plan.aliases if alias not in rows]:
             raise SettingsError(

@@ -1,11 +1,10 @@
-"""What nodes read with prices, and the best guess of label distributions from it.
+"""What nodes read with prices, and the best guess of label distributions from those sums.
 
 `Readings` are the sums of some registration periods, with exactly the noise that nodes add. Anyone
-who reads them knows the point of each sum, who was in it, and the variance of its noise. `guess` is
-the posterior mean of the clients that the attacker does not know. Its prior is the distribution
-that they, and all other clients, were drawn from, so no guess has a smaller squared error. The
-other clients enter as one Gaussian vector, with the covariance of a client's contribution to all
-sums.
+who reads them knows each sum's prices, its members and the variance of its noise. `guess` is the
+posterior mean for the clients that the attacker does not know. Its prior is the distribution from
+which all clients were drawn, so no guess has a smaller squared error. The remaining clients enter
+as one Gaussian vector, with the covariance of a client's contributions to all sums.
 """
 
 from collections.abc import Callable
@@ -32,7 +31,7 @@ PARTICIPANTS: Final = {12: 4, 20: 4, 50: 10, 100: 20, 500: 20, 2000: 20}
 
 _CONCENTRATION: Final = 3.0
 _UNIT_NOISE: Final = 2e-2
-"""Standard deviation, in clients, that an attacker reckons with where there is no noise."""
+"""The noise that an attacker assumes where there is none: a standard deviation, in clients."""
 
 _DRAWN: Final = 3000
 _WALKERS: Final = 400
@@ -47,12 +46,12 @@ def common_law() -> Floats:
 
 
 def without_the_last(law: Floats) -> Floats:
-    """Return the law of clients that hold nothing of the last class."""
+    """Return the law of clients without data of the last class."""
     return np.asarray(np.append(law[:-1], 0.0) * law.sum() / law[:-1].sum())
 
 
 def holder_of_the_last(law: Floats) -> Floats:
-    """Return the law of a client whose data is half of the last class, on average."""
+    """Return the law of a client whose data is, on average, half of the last class."""
     others = without_the_last(law)
     return np.append(others[:-1], others.sum()) / 2.0
 
@@ -85,11 +84,11 @@ class Sum(NamedTuple):
     variance: Floats  # of one party's noise, shape (num_slots,)
     noise: Floats  # of each node or member, shape (parties, num_slots); only its own party knows it
     num_noisy: int  # parties that added noise
-    present: Mask  # who was in it, shape (N,)
-    entered: Mask  # whose labels were in it
+    present: Mask  # the clients in it, shape (N,)
+    entered: Mask  # the clients whose labels are in it, shape (N,)
 
     def answers(self, labels: Floats) -> Floats:
-        """Return what clients add, shape (..., num_slots)."""
+        """Return the clients' contributions, shape (..., num_slots)."""
         squares = (labels**2).sum(axis=-1, keepdims=True)
         if self.opening:
             return np.concatenate([labels, squares], axis=-1)
@@ -99,7 +98,7 @@ class Sum(NamedTuple):
 
 
 Attendance = Callable[[int, int], Mask]
-"""From period and exchange to who is present, shape (N,)."""
+"""Maps period and exchange to the clients that are present, shape (N,)."""
 
 
 @dataclass
@@ -194,12 +193,12 @@ class Readings:
 
 
 def answers(sums: list[Sum], labels: Floats) -> Floats:
-    """Return what clients add to all sums, shape (..., number of all slots)."""
+    """Return the clients' contributions to all sums, shape (..., number of all slots)."""
     return np.concatenate([each.answers(labels) for each in sums], axis=-1)
 
 
 def _stretched(sums: list[Sum], values: NDArray[np.generic] | list[float]) -> Floats:
-    """Return a value of each sum for each of its slots."""
+    """Repeat each sum's value for each of its slots."""
     sizes = [each.total.size for each in sums]
     return np.repeat(np.asarray(values, dtype=np.float64), sizes, axis=0)
 
@@ -211,15 +210,16 @@ class Attack:
     Parameters
     ----------
     readings : Readings
-        What it reads.
+        The sums that the attacker reads.
     unknown : list of int
-        Clients that it guesses.
+        Clients whose labels it guesses.
     law : ndarray of float, shape (C,)
-        The Dirichlet law of these.
+        The Dirichlet law of these clients.
     others : ndarray of float, optional, shape (C,)
-        The law of the other clients; None if it knows these, but not their noise.
+        The law of the other clients; None if the attacker knows their labels, but not their noise.
     colluding : int (default: 0)
-        Of the last clients, labels and noise are known; of the last members only the noise.
+        Number of colluding parties: the last clients, whose labels and noise are known, or the last
+        members, whose noise is known.
     """
 
     readings: Readings
@@ -235,7 +235,7 @@ class Attack:
         return np.asarray(_stretched(sums, np.array([s.entered[self.unknown] for s in sums])).T)
 
     def _whitened(self) -> tuple[Floats, Floats]:
-        """Return the map to the directions that tell most, and what is seen along these."""
+        """Return the map to the most informative directions, and the observations along them."""
         sums, labels = self.readings.sums, self.readings.labels
         rng = np.random.default_rng([self.readings.seed, 11])
         others = np.ones(len(labels), dtype=bool)
@@ -266,7 +266,7 @@ class Attack:
     def guess(self) -> Floats:
         """Return the mean of the posterior, shape (C,), by tempering with differential moves.
 
-        It is one for all unknown clients: nothing tells which is which.
+        All unknown clients get the same guess, since nothing tells them apart.
         """
         directions, seen = self._whitened()
         rng = np.random.default_rng([self.readings.seed, 13])
@@ -334,7 +334,7 @@ def _next_heat(fits: Floats, most: float) -> float:
 
 
 def by_one_share(law: Floats, own: Floats, label: int) -> Floats:
-    """Return what follows from a client's share of one class alone."""
+    """Return the best guess from a client's share of one class alone."""
     guess = np.array(law)
     guess[label] = 0.0
     guess *= (1.0 - own[label]) / guess.sum()
@@ -343,7 +343,7 @@ def by_one_share(law: Floats, own: Floats, label: int) -> Floats:
 
 
 def linear_guess(readings: Readings, law: Floats) -> Floats:
-    """Return the best linear guess of all clients at once, shape (N, C)."""
+    """Return the best linear guess for all clients at once, shape (N, C)."""
     sums, number = readings.sums, len(readings.labels)
     rng = np.random.default_rng([readings.seed, 17])
     draws = drawn(law, _DRAWN, rng)

@@ -1,4 +1,4 @@
-"""A server that makes sums of its own and asks agents which is best reads any client."""
+"""A server that makes up sums and asks agents for the best one can read any client."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ N, C, K, STEPS = 60, 4, 8, 6
 COUNTS = skewed_counts(N)
 SCALE = 2**20
 FAIR = K * SCALE // C
-"""What each class has in a sum of K clients that is uniform."""
+"""Each class's share of a uniform sum over K clients."""
 
 
 class Server:
@@ -46,12 +46,12 @@ class Server:
         )
         width = layout.slot_bits(DISTRIBUTION)
         packed = sum(value << (width * index) for index, value in enumerate([*rest, 0]))
-        # Anybody can encrypt under the public modulus: 1 + n m is a ciphertext of m.
+        # Anyone can encrypt under the public modulus: 1 + n m is a ciphertext of m.
         known = (1 + key.n * packed) % key.n**2
         return key.add_up([self.victim, known.to_bytes(len(self.victim), "big")], 1)
 
     def is_above(self, label: int, share: int) -> bool:
-        """Ask an agent which of two sums is best; it is the first unless p(label) > share."""
+        """Ask an agent which of two sums is best; it picks the first unless p(label) > share."""
         filler = (label + 1) % C
         others = [index for index in range(C) if index not in {label, filler}]
         most = (K - 1) * SCALE - (FAIR - share)
@@ -80,7 +80,7 @@ class Server:
             return bool(np.frombuffer(reply["chosen"], ">i8")[0])
 
     def share_of(self, label: int) -> float:
-        """Halve the interval in which the share lies, six times."""
+        """Bisect the interval of the share six times."""
         low, high = 0, SCALE
         for _ in range(STEPS):
             middle = (low + high) // 2
@@ -90,7 +90,7 @@ class Server:
 
 @pytest.mark.parametrize("rule", [Prices(), Paper((1, 2, C), {1: 0.7, 2: 0.2})])
 def test_an_active_server_reads_any_client_in_one_epoch(rule: Any) -> None:
-    """24 answers of two agents tell each share of a client of four classes within 1/128."""
+    """24 answers from two agents give each share of a client with four classes within 1/128."""
     settings = {"rule": rule, "num_participants": K, "tries": 4}
     nodes = dubhe(COUNTS, **settings)
     nodes.play(1)

@@ -23,7 +23,7 @@ SIZES = "The sums cover the wrong number of clients"
 def asking(
     covered: list[int], num_clients: int = 9, **options: Any
 ) -> tuple[Federation[CoordinatorState], int, Fields]:
-    """Return nodes, an agent, and a request for sums over these numbers of clients."""
+    """Return nodes, an agent, and a request with sums over these numbers of clients."""
     nodes = dubhe(skewed_counts(num_clients), **SETTINGS | options)
     node_id, request = next_request(nodes, Stage.PARTICIPATE)
     nodes.handle(node_id, request)
@@ -44,7 +44,7 @@ def asking(
     ],
 )
 def test_no_sum_of_other_sizes_than_tries_or_groups(covered: list[int], options: Any) -> None:
-    """With nine clients: only K = 4, and nothing that leaves out fewer than three."""
+    """With nine clients, only K = 4 is accepted, and nothing that leaves out fewer than three."""
     nodes, agent, request = asking(covered, **options)
     refuses(nodes, agent, request, RefusedError, SIZES)
 
@@ -60,7 +60,7 @@ def test_groups_of_two_sizes() -> None:
 
 @pytest.mark.parametrize(("covered", "num_spoilt"), [([3, 4], 2), ([3, 4], 1), ([3, 3], 0)])
 def test_one_sentence_whatever_does_not_add_up(covered: list[int], num_spoilt: int) -> None:
-    """No group is valid, or the groups of 4 are missing: the refusal does not say which."""
+    """No group is valid, or the groups of 4 are missing; the refusal does not say which."""
     options = {"num_participants": 7, "group_size": 3}
     nodes, agent, request = asking(covered, num_clients=12, **options)
     sums: Any = request["sums"]
@@ -70,7 +70,7 @@ def test_one_sentence_whatever_does_not_add_up(covered: list[int], num_spoilt: i
 
 
 def test_an_honest_server_asks_for_no_more() -> None:
-    """All twelve volunteer, and would make up two groups of five. Two clients would be left."""
+    """Two groups of five from twelve volunteers would leave two clients, so none are asked for."""
     nodes = federation(group_size=3, num_participants=5)
     alter(nodes, "participate", lambda reply: {**reply, "decisions": b"\xff"})
     plans = [nodes.play(server_round) for server_round in (1, 2)]
@@ -79,7 +79,7 @@ def test_an_honest_server_asks_for_no_more() -> None:
 
 
 def test_no_two_tries_that_tell_of_fewer_clients_than_a_sum() -> None:
-    """With K = 9 of twelve, each of a class of its own: tries are the same, or differ by three."""
+    """With K = 9 of twelve clients, two tries are equal or differ by at least three clients."""
     options = {"num_participants": 9, "tries": 5, "reference_set": (1, 12), "thresholds": {1: 0.6}}
     nodes = dubhe(9 * np.eye(12, dtype=int), **SETTINGS | options)
     agent, request = next_request(nodes, Stage.DETERMINE)
@@ -94,7 +94,7 @@ def test_no_two_tries_that_tell_of_fewer_clients_than_a_sum() -> None:
 
 
 def test_no_node_is_agent_again_while_others_are_left() -> None:
-    """The one whose turn is first is not willing; the next one does not take two turns for it."""
+    """The first node in turn is unwilling; the next one does not take two turns instead."""
     nodes = federation(20, num_participants=6)
     first, *others = agents_in_turn(nodes)
     set_policy(nodes, first, willing=lambda server_round: server_round != 1)
@@ -105,7 +105,7 @@ def test_no_node_is_agent_again_while_others_are_left() -> None:
 
 @pytest.mark.parametrize(("group_size", "share"), [(4, 0.83), (20, 0.97)])
 def test_what_an_honest_agent_sees_of_a_client(group_size: int, share: float) -> None:
-    """Told who is in which group, it is nearer to p_l by 17 % with fours, by 3 % with twenties."""
+    """Knowing who is in which group, it is 17 % closer to p_l with groups of 4, 3 % with 20."""
     counts = skewed_counts(400, 10)
     shares = counts / counts.sum(axis=1, keepdims=True)
     order = generator(0, "groups").permutation(400)
@@ -118,7 +118,7 @@ def test_what_an_honest_agent_sees_of_a_client(group_size: int, share: float) ->
 
 @pytest.mark.parametrize("num_opening", [0, 3, 9])
 def test_an_agent_that_gives_most_nodes_no_key(num_opening: int) -> None:
-    """It seals the key to few of twelve: while most could not register, another agent makes one."""
+    """It seals the key for few of twelve nodes; if most cannot register, another agent is asked."""
     nodes = federation()
     first, second, *_ = agents_in_turn(nodes, purpose="keygen")
 
@@ -134,7 +134,7 @@ def test_an_agent_that_gives_most_nodes_no_key(num_opening: int) -> None:
     assert stages_of(plan).count("register") == 2
     nodes = federation()
     alter(nodes, "keygen", garble)
-    if num_opening:  # where all do it, the run goes on with those that are left
+    if num_opening:  # if all agents do it, the run goes on with these nodes
         assert nodes.play(1).num_registered == num_opening
         return
     with pytest.raises(QuorumError, match="0 nodes are registered"):

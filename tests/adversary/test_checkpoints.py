@@ -1,4 +1,4 @@
-"""Somebody spoils, forges or reads the files of a server, or starts a second one over them."""
+"""Someone damages, forges or reads a server's files, or starts a second server on them."""
 
 import os
 import stat
@@ -30,7 +30,7 @@ def directory(tmp_path: Path) -> CheckpointDirectory:
 
 
 def test_a_damaged_checkpoint_is_named(directory: CheckpointDirectory) -> None:
-    """Whichever bit is flipped or part is missing: an error, or still the same content."""
+    """Whichever bit is flipped or part is missing, loading fails or returns the same content."""
     data = directory.file.read_bytes()
     damages = [b"", data[:-30], data[30:], b"\x80\x04.", b"[" * 10**6]
     for place in range(len(data)):
@@ -50,28 +50,28 @@ def test_a_damaged_checkpoint_is_named(directory: CheckpointDirectory) -> None:
 
 @pytest.mark.parametrize("text", [b"[" * 10**6, b'{"dubhe": true, "array": "9"}', b"\xff", b"{"])
 def test_a_forged_checkpoint_is_refused_too(directory: CheckpointDirectory, text: bytes) -> None:
-    """A sound file does not make depth without end, or arrays that are missing, readable."""
+    """An undamaged file with endless nesting or missing arrays is refused, too."""
     np.savez(directory.file, json=np.frombuffer(text, dtype=np.uint8))
     with pytest.raises(CheckpointError, match=UNREADABLE):
         directory.open()
 
 
 def test_a_pickle_is_not_loaded(directory: CheckpointDirectory) -> None:
-    """Nor is one within a sound file."""
+    """Not even within an undamaged file."""
     np.savez(directory.file, json=np.array([{}], dtype=object))
     with pytest.raises(CheckpointError, match=UNREADABLE):
         directory.open()
 
 
 def test_nobody_else_can_read_it(directory: CheckpointDirectory) -> None:
-    """Folders are 0700 and files 0600, whatever the usual rights of new files are."""
+    """Folders are 0700 and files 0600, whatever the umask."""
     for path in [directory.path, *directory.path.rglob("*")]:
         rights = stat.S_IMODE(path.stat().st_mode)
         assert rights == (0o700 if path.is_dir() else 0o600), path
 
 
 def test_a_directory_belongs_to_one_process(tmp_path: Path) -> None:
-    """A second one is refused in a sentence, until the first one ends, however it ends."""
+    """A second process is refused with one sentence until the first one ends, however it ends."""
     hold = (
         "import sys; from dubhe_flwr.adapter.checkpoint import CheckpointDirectory as D;"
         "D(sys.argv[1]).open(); print('open', flush=True); sys.stdin.read()"

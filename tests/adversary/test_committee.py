@@ -1,4 +1,4 @@
-"""The committee: what an active server, any nodes and two of the three members learn together.
+"""The committee: what an active server learns with any nodes and two of the three members.
 
 N = 20 nodes of four classes with K = 10 and a pool of 12, so that sigma is 1.
 """
@@ -40,7 +40,7 @@ KEYS_OF = "roster.public-keys"
 
 
 def federation(*, pinned: bool = True, **overrides: Any) -> Nodes:
-    """Return real nodes and a server; node of row k is the k-th of the trusted keys."""
+    """Return real nodes and a server; row k's node has the k-th trusted key."""
     options: dict[str, Any] = {
         "num_participants": K, "rule": Prices(), "determination": Tries(1, pool=5),
         "equal_weights": True, "seed": 7, "max_registered": N, "registration_interval": 1,
@@ -61,19 +61,19 @@ def vault_of(nodes: Nodes) -> Committee:
 
 
 def members_of(nodes: Nodes) -> list[int]:
-    """Return the members of the committee, in their order."""
+    """Return the members of the committee, in order."""
     places = {m.place: n for n in nodes.ids if (m := joined(nodes, n).member) is not None}
     return [places[place] for place in sorted(places)]
 
 
 def open_with(nodes: Nodes, batch: Batch, node_id: int, **changes: Any) -> Fields:
-    """Ask a member to open another sum in the place of the one of a batch."""
+    """Ask a member to open another sum instead of the batch's."""
     return nodes.handle(node_id, {**batch.fields[node_id], **changes})
 
 
 @pytest.mark.parametrize("pinned", [True, False])
 def test_all_but_the_victim_and_one_member_learn_one_noisy_number(pinned: bool) -> None:
-    """They take off what they know of a sum; what is left has the noise of the honest member."""
+    """They subtract what they know from a sum; the rest contains the honest member's noise."""
     nodes = federation(pinned=pinned)
     batch = nodes.until(Stage.OPEN)
     honest, *others = reversed(members_of(nodes))
@@ -99,13 +99,13 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number(pinned: bool) 
         member = joined(nodes, node_id).member
         assert member is not None
         left -= vault.own_noise(member, requests[node_id], deviations)
-    # What is left beyond the victim's own numbers is noise of sigma, as if nobody colluded.
+    # Besides the victim's own numbers, noise of sigma is left, as if nobody colluded.
     of_one = left / deviations
     assert 0.3 < float(np.sqrt(np.mean(of_one**2))) < 2.5
     last = joined(nodes, honest).member
     assert last is not None
     assert left == pytest.approx(vault.own_noise(last, requests[honest], deviations))
-    # The victim's own message lacks one pad, without which it could be any number.
+    # The server lacks one pad of the victim's own message, which could be any number.
     row, number = nodes.ids.index(victim), vault.fields[REGISTRATION].number + 1
     group = own.registered.keys[EPOCH_ID_BYTES:][: pads.KEY_BYTES]
     sent: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER]
@@ -124,7 +124,7 @@ class TestAMember:
     """What a member opens, whatever the server asks."""
 
     def test_it_opens_one_sum_of_each_exchange(self) -> None:
-        """Another total or set is refused; the same request gets the same bytes."""
+        """A second total or set is refused; the same request gets the same bytes."""
         nodes = federation()
         batch = nodes.until(Stage.OPEN)
         node_id, request = next(iter(batch.requests.items()))
@@ -147,7 +147,7 @@ class TestAMember:
         ],
     )
     def test_what_it_refuses(self, exchange: int, rows: range, reason: str) -> None:
-        """A sum over fewer than half, one out of turn, and one too many."""
+        """It refuses a sum over fewer than half, one out of turn, and one too many."""
         nodes = federation()
         batch = nodes.until(Stage.OPEN)
         covered = np.packbits([row in rows for row in range(N)]).tobytes()
@@ -157,7 +157,7 @@ class TestAMember:
             open_with(nodes, batch, next(iter(batch.requests)), covered=covered, **change)
 
     def test_a_set_never_grows(self) -> None:
-        """Whoever is missing in one sum is in none of the later ones."""
+        """A node missing from one sum is in no later sum."""
         nodes = federation()
         batch = nodes.until(Stage.OPEN)
         node_id = next(iter(batch.requests))
@@ -171,7 +171,7 @@ class TestAMember:
         open_with(nodes, batch, node_id, covered=most, **more)
 
     def test_who_is_no_member_opens_nothing(self) -> None:
-        """Whatever it is asked."""
+        """Whatever it is asked for."""
         nodes = federation()
         batch = nodes.until(Stage.OPEN)
         other = next(n for n in nodes.ids if n not in batch.requests)
@@ -180,7 +180,7 @@ class TestAMember:
 
 
 class TestTheRoster:
-    """Who joined and who opens sums, as members and nodes check it."""
+    """Members and nodes check who joined and who opens sums."""
 
     @pytest.mark.parametrize(
         ("change", "error"),
@@ -200,7 +200,7 @@ class TestTheRoster:
     def test_what_a_member_refuses(
         self, change: Callable[[Any], Fields], error: type[ProtocolError]
     ) -> None:
-        """A committee that the key file does not give, and keys that trusted nodes did not sign."""
+        """A committee that is not the key file's, and keys that no trusted node signed."""
         nodes = federation()
         batch = nodes.until(Stage.APPOINT)
         request = next(iter(batch.fields.values()))
@@ -217,7 +217,7 @@ class TestTheRoster:
 
     @pytest.mark.parametrize("members", [(0, 1, 2), (0, 1, 6), (0, 0, 0)])
     def test_a_server_that_asks_again_and_again(self, members: tuple[int, ...]) -> None:
-        """Every request after the first one counts as an epoch, whatever becomes of it."""
+        """Every request after the first counts as an epoch, whatever its outcome."""
         nodes = federation()
         asked, batch = nodes.ids[0], nodes.until(Stage.APPOINT)
         set_policy(nodes, asked, max_epochs_per_day=3)
@@ -230,7 +230,7 @@ class TestTheRoster:
             nodes.handle(asked, {**batch.fields[asked], "sequence": 13})
 
     def test_what_a_node_refuses(self) -> None:
-        """A Sybil's group key, another roster or number of nodes, and what another epoch signed."""
+        """A Sybil's group key, another roster or number of nodes, another epoch's signatures."""
         nodes = federation()
         old = nodes.until(Stage.REGISTER)
         nodes.finish(nodes.step(nodes.deliver(old)))
@@ -254,7 +254,7 @@ class TestTheRoster:
         assert nodes.handle(victim, request)
 
     def test_another_order_of_keys_is_noticed(self) -> None:
-        """A node whose file lists the members behind the first six registers with nobody."""
+        """A node whose file lists the members after the first six keys registers with nobody."""
         nodes = federation()
         moved = PinnedKeys(KEYS[12], TRUSTED[CANDIDATES:] + TRUSTED[:CANDIDATES])
         set_policy(nodes, nodes.ids[12], pinned=moved)
@@ -265,7 +265,7 @@ class TestTheRoster:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_first_keys_are_in_every_sample(seed: int) -> None:
-    """If the first sample lacks them, all are asked once; members accept no larger roster."""
+    """If the first sample lacks them, all nodes are asked once; members accept no larger roster."""
     nodes = federation(max_registered=12, seed=seed)
     for server_round in (1, 2, 3):
         nodes.exchanges.clear()
@@ -279,7 +279,7 @@ def test_the_first_keys_are_in_every_sample(seed: int) -> None:
 
 
 def test_nobody_is_pushed_out_by_an_alias() -> None:
-    """Of two nodes that sign the same one, the second goes on with a part of its key."""
+    """If two nodes sign the same alias, the second goes on with a part of its key as suffix."""
     nodes = federation()
     thief, victim = nodes.ids[3], nodes.ids[5]
     set_policy(nodes, thief, alias="5")
@@ -293,12 +293,12 @@ def test_nobody_is_pushed_out_by_an_alias() -> None:
 
 
 class TestALie:
-    """A server, member or node that lies costs an epoch, never the run."""
+    """A lying server, member or node costs an epoch, never the run."""
 
     @pytest.mark.parametrize("trusted_keys", [None, TRUSTED])
     @pytest.mark.parametrize("lie", ["rank", "no", "garbage", "stranger", "alias", "samples"])
     def test_a_node_that_lies_when_it_joins_stays_alone(self, lie: str, trusted_keys: Any) -> None:
-        """Where it is out of order, unsigned or unknown, the others register at once without it."""
+        """A node with a false place, signature or key is left out; the rest register at once."""
         weighted = lie == "samples"
         nodes = federation(
             trusted_keys=trusted_keys, num_participants=12, equal_weights=not weighted
@@ -326,7 +326,7 @@ class TestALie:
 
     @pytest.mark.parametrize("place", [0, 1])
     def test_a_member_that_lies_costs_one_registration_in_all(self, place: int) -> None:
-        """Later committees do without it."""
+        """Later committees leave that member out."""
         nodes = federation()
         flip: Any = lambda told: bytes([told[0] ^ 1]) + told[1:]  # noqa: E731
         field = "sealed-keys" if place == 0 else "signature"
@@ -341,7 +341,7 @@ class TestALie:
         assert not any(plan.fallback for plan in plans)
 
     def test_a_total_that_the_server_changes_is_noticed(self) -> None:
-        """It does not know the factors of the tag; no node reads such a sum."""
+        """The server does not know the factors of the tag, and no node reads such a sum."""
         nodes = federation()
 
         batch = nodes.until(Stage.OPEN)
@@ -355,7 +355,7 @@ class TestALie:
             settle_with(nodes, sums)
 
     def test_members_who_were_shown_different_sums_open_none(self) -> None:
-        """Two of them are told of one node less than the third."""
+        """The server tells two members of one node fewer than the third."""
         nodes = federation()
         batch = nodes.until(Stage.OPEN)
         replies = {}
@@ -370,7 +370,7 @@ class TestALie:
             settle_with(nodes, sums)
 
     def test_a_lost_member_is_replaced(self) -> None:
-        """It is asked once more; then all nodes register again, with another committee."""
+        """The member is asked once more; then all nodes register again, with another committee."""
         nodes = federation()
         nodes.alter_reply = lambda stage, node_id, reply: (
             None if stage == Stage.OPEN and node_id == nodes.ids[1] else reply
@@ -385,7 +385,7 @@ class TestALie:
     @pytest.mark.parametrize("liar", [0, 15])
     @pytest.mark.parametrize("times", [1, 2])
     def test_garbage_costs_an_epoch(self, liar: int, times: int) -> None:
-        """With garbage from a member or a node, nodes refuse the sum and the round goes on."""
+        """If a member or node sends garbage, nodes refuse the sum and the round goes on."""
         nodes = federation()
         lies: list[str] = []
         stage, field = (Stage.REGISTER, "registration") if liar else (Stage.OPEN, "sealed")
@@ -407,7 +407,7 @@ class TestALie:
 def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
     simulation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nodes are charged before anyone knows who is in the sum; whoever reads it expects as much."""
+    """Nodes are charged before anyone knows who is in the sum; readers expect the full noise."""
     nodes = federation(pinned=False, simulation=simulation, num_participants=12)
     for node_id in nodes.ids:
         set_policy(nodes, node_id, simulated=simulation is not None)
@@ -434,7 +434,7 @@ def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
 
 
 def test_two_group_keys_or_lengths_share_no_pads() -> None:
-    """A first member hands out two; noise tagged under one would drop out of a tag of the other."""
+    """A first member hands out two; noise tagged under one would cancel in a tag of the other."""
     nodes = federation()
     nodes.until(Stage.OPEN)
     place, vault = joined(nodes, nodes.ids[12]), vault_of(nodes)
@@ -452,7 +452,7 @@ def test_two_group_keys_or_lengths_share_no_pads() -> None:
 
 
 def test_members_sign_how_much_a_node_weighs() -> None:
-    """A server can change neither a node's number of samples nor their mean."""
+    """A server can change neither a node's number of samples nor the mean."""
     nodes = federation(equal_weights=False)
     batch, victim = nodes.until(Stage.APPOINT), nodes.ids[12]
     request = batch.fields[nodes.ids[0]]
@@ -469,7 +469,7 @@ def test_members_sign_how_much_a_node_weighs() -> None:
     ("size", "entries"), [(100, 1.0), (1400, (1400 / 1020) ** 2), (9000, 2.25)]
 )
 def test_a_heavy_node_spends_more_of_its_account(size: int, entries: float) -> None:
-    """A sum costs the square of its weight, so a mean of made-up nodes gains nothing."""
+    """A sum costs the square of a node's weight, so a mean with made-up nodes gains nothing."""
     nodes = federation(pinned=False, equal_weights=False, rule=Prices(noise=2.0))
     victim = nodes.ids[12]
     set_policy(nodes, victim, label_counts=lambda: np.array([size, 0, 0, 0]))
@@ -478,12 +478,12 @@ def test_a_heavy_node_spends_more_of_its_account(size: int, entries: float) -> N
 
 
 def numbers(*values: int) -> bytes:
-    """Return some numbers as they travel."""
+    """Return numbers as they travel over the wire."""
     return np.array(values, dtype=">i8").tobytes()
 
 
 def opened(nodes: Nodes, batch: Batch, replies: Any, total: bytes) -> bytes:
-    """Return what a server makes of the members' answers."""
+    """Return the sum that a server makes from the members' answers."""
     request = next(iter(batch.requests.values()))
     assert isinstance(request, OpenRequest)
     parts = [OpenReply(replies[n]["sealed"], replies[n]["signature"]) for n in batch.requests]
@@ -498,7 +498,7 @@ def settle_with(nodes: Nodes, sums: bytes) -> None:
 
 
 def test_nothing_is_told_apart_from_chance() -> None:
-    """What nodes send of the same labels has nothing in common, nor with what they sent before."""
+    """Nodes' messages for equal labels share nothing, with each other or with earlier ones."""
     nodes = federation()
     nodes.rounds(1, 2)
     sent: list[Any] = [e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER]
@@ -513,7 +513,7 @@ def test_nothing_is_told_apart_from_chance() -> None:
 
 @pytest.mark.parametrize("noise", [None, 0.0])
 def test_a_simulation_selects_the_same_clients_in_the_clear(noise: float | None) -> None:
-    """Members' noise included, in every epoch."""
+    """Both add the same members' noise, in every epoch."""
     chosen = []
     for simulation in ("plain", "encrypted"):
         nodes = federation(pinned=False, simulation=simulation, rule=Prices(noise=noise))
@@ -534,7 +534,7 @@ def test_a_simulation_selects_the_same_clients_in_the_clear(noise: float | None)
     ids=["no noise", "a target", "another vault", "an agent"],
 )
 def test_a_node_with_pinned_keys_refuses_exact_sums(settings: dict[str, Any]) -> None:
-    """Unless its owner allows them, whatever the server says; without keys it asks nobody."""
+    """They stay out unless the owner allows exact sums; nodes without keys join."""
     for pinned, exact_sums, joins in (
         (True, False, False),
         (True, True, True),

@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "explanation" / "threat_model.md"
 
 
 def test_what_draws_of_the_papers_rule_tell() -> None:
-    """How often it guesses the size of a node's category, and the node's most frequent class."""
+    """The server guesses the size of a node's category, and the node's most frequent class."""
     counts = FederationSettings().draw("study", 10).label_counts
     overall, slots = overall_registry(counts, Codebook((1, 2, 10)), {1: 0.7, 2: 0.1})
     size, top = overall[slots], counts.argmax(axis=1)

@@ -1,4 +1,4 @@
-"""Nodes with pinned keys: a server that substitutes or replays any key is found out."""
+"""Nodes with pinned keys notice when a server substitutes or replays a key."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,19 +32,19 @@ Nodes = Federation[CoordinatorState]
 
 
 def untrusted(nodes: Nodes) -> list[str]:
-    """Return what nodes found out."""
+    """Return the nodes' errors about untrusted keys."""
     return [str(error) for error in nodes.errors if isinstance(error, UntrustedError)]
 
 
 def at(
     stage: Stage, change: Callable[[int, Fields], Fields]
 ) -> Callable[[str, int, Fields], Fields]:
-    """Return what changes the requests of one stage."""
+    """Return a function that changes the requests of one stage."""
     return lambda s, node_id, request: change(node_id, request) if s == stage else request
 
 
 def test_an_agent_signs_for_each_recipient() -> None:
-    """It signs that it made this key for this delivery key, which other nodes can check."""
+    """The agent signs that it made this key for this delivery key; other nodes can verify it."""
     nodes = pinned_federation()
     agent, request = next_request(nodes, Stage.KEYGEN)
     reply: Any = nodes.handle(agent, request)
@@ -67,7 +67,7 @@ def test_an_agent_signs_for_each_recipient() -> None:
 
 
 def play_the_agent(nodes: Nodes) -> Callable[[int, Fields], Fields]:
-    """Return what a server does that hands out a key of its own."""
+    """Return what a server does that hands out its own key."""
     own_key, own = generate_secret_key(512), RecipientKey.generate()
 
     def attack(node_id: int, request: Fields) -> Fields:
@@ -85,7 +85,7 @@ def play_the_agent(nodes: Nodes) -> Callable[[int, Fields], Fields]:
 
 @pytest.mark.parametrize("pinned", [True, False])
 def test_recipients_find_a_server_that_plays_the_agent(pinned: bool) -> None:
-    """None registers under its key, although each seal opens; without pinned keys it is taken."""
+    """The seals open, but no node with pinned keys registers; nodes without them accept the key."""
     nodes = (pinned_federation if pinned else federation)()
     nodes.alter_request = at(Stage.REGISTER, play_the_agent(nodes))
     nodes.deliver(nodes.until(Stage.REGISTER))
@@ -96,7 +96,7 @@ def test_recipients_find_a_server_that_plays_the_agent(pinned: bool) -> None:
 @pytest.mark.parametrize("forgets", ["64 epochs", "everything"])
 @pytest.mark.parametrize("pinned", [True, False])
 def test_a_leaked_key_of_an_old_epoch_opens_nothing(forgets: str, pinned: bool) -> None:
-    """Who forgot the epoch joins it with another key for delivery, for which no agent signed."""
+    """A node that forgot the epoch rejoins with a new delivery key, which no agent has signed."""
     nodes = pinned_federation() if pinned else federation()
     nodes.play(1)
     node_id = nodes.ids[0]
@@ -131,7 +131,7 @@ def test_a_leaked_key_of_an_old_epoch_opens_nothing(forgets: str, pinned: bool) 
 def test_nodes_that_were_told_different_terms_find_out(
     name: str, num_misled: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever is the agent does not trust those who joined under other terms."""
+    """No agent trusts the nodes that joined under other terms."""
     nodes, plain = pinned_federation(), federation()
     monkeypatch.setattr(f"{Join.__module__}._signed", lambda told, *_: frozenset(told))
     for network in (nodes, plain):
@@ -159,7 +159,7 @@ WRONG_KEYS = {
 
 @pytest.mark.parametrize("wrong", WRONG_KEYS)
 def test_one_node_without_trust(wrong: str) -> None:
-    """It stays alone; a stranger's key stops the others, unless the server knows the keys, too."""
+    """It stays out alone. A stranger's key stops all nodes, unless the server has the keys, too."""
     keys, reason = WRONG_KEYS[wrong]
     nodes, knowing = pinned_federation(), pinned_federation(trusted_keys=iter(TRUSTED))
     for network in (nodes, knowing):
@@ -177,7 +177,7 @@ def test_one_node_without_trust(wrong: str) -> None:
 
 
 def test_an_intruder_takes_no_place() -> None:
-    """Who copies the join key of a trusted node is left out, and the node is not."""
+    """A node that copies a trusted node's join key is left out; the trusted node is not."""
     nodes = pinned_federation(trusted_keys=TRUSTED)
     batch: Any = nodes.begin(1)
     replies: Any = nodes.deliver(batch)

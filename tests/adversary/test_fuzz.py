@@ -1,4 +1,4 @@
-"""Whoever sends whatever through the real adapters, only typed refusals come of it."""
+"""Whatever anyone sends through the real adapters, the result is a typed refusal."""
 
 import io
 import logging
@@ -22,7 +22,7 @@ from dubhe_flwr.rules import Paper, Prices
 from dubhe_flwr.testing import Fault, FaultyGrid
 
 COUNTS = [[27_182 + 31_415 * ((row * 7 + label) % 9) for label in range(4)] for row in range(12)]
-"""Label counts of twelve nodes, easy to find in any text."""
+"""Label counts of twelve nodes, easy to spot in any text."""
 SETTINGS: dict[str, Any] = {"num_participants": 3, "on_failure": "random", "wait_timeout": 0.0}
 MEGABYTES = 2**20
 MORE = [pytest.param(api, 100, marks=pytest.mark.slow) for api in (FIT, TRAIN)]
@@ -36,14 +36,14 @@ def grid_of(api: Api, seed: int = 0) -> Any:
 
 
 def labels_in(text: str) -> list[str]:
-    """Return the label counts and shares among the numbers that stand by themselves in a text."""
+    """Return the label counts and shares among the separate numbers of a text."""
     shares = [share for row in COUNTS for share in fixed_point_distribution(row).tolist()]
     secrets = {str(number) for number in (*shares, *(n for row in COUNTS for n in row))}
     return sorted(secrets.intersection(re.findall(r"\d+", text)))
 
 
 def record(fields: Any) -> RecordDict | None:
-    """Return what Flower carries; None for what its records cannot hold."""
+    """Return Flower's records, or None for values that they cannot hold."""
     try:
         return RecordDict({"dubhe": ConfigRecord(fields)})
     except (TypeError, ValueError, KeyError):
@@ -52,7 +52,7 @@ def record(fields: Any) -> RecordDict | None:
 
 @pytest.fixture
 def told() -> Iterator[io.StringIO]:
-    """Yield what Flower's log says; pytest would keep all of it, and more, in memory."""
+    """Capture Flower's log; pytest would keep all of it, and more, in memory."""
     text, logger = io.StringIO(), logging.getLogger("flwr")
 
     def keep(record: logging.LogRecord) -> bool:
@@ -66,7 +66,7 @@ def told() -> Iterator[io.StringIO]:
 
 @RUNS
 def test_spoilt_requests_to_nodes(api: Api, share: int, told: io.StringIO) -> None:
-    """Requests of a run come once more, spoilt, in any state of the node: it answers or refuses."""
+    """A run's requests are repeated with damage, at any time: the node answers or refuses."""
     rng, grid = random.Random(7), grid_of(api)
     answer, texts, kinds = grid._answer, set(), Counter[str]()
     number, wanted = 0, 250 * share
@@ -99,14 +99,14 @@ def test_spoilt_requests_to_nodes(api: Api, share: int, told: io.StringIO) -> No
     for context in grid.contexts.values():
         Memory.from_fields(dict(context.state["dubhe"]))
     assert kinds["error"] > wanted // 3
-    assert "raised an exception" not in told.getvalue()  # as of anything but a typed refusal
+    assert "raised an exception" not in told.getvalue()  # logged for anything but a typed refusal
     assert labels_in("\n".join([*texts, told.getvalue()])) == []
     assert peak < 64 * MEGABYTES
 
 
 @RUNS
 def test_runs_with_lying_nodes(api: Api, share: int, told: io.StringIO) -> None:
-    """Some replies of all stages are spoilt or old: a run trains, or ends in a quorum error."""
+    """Some replies of each stage are damaged or old: the run trains, or ends in a quorum error."""
     stages, num_trained = tuple(Stage)[1:], 0
     faults = [Fault("corrupt_reply", stages, 0.1), Fault("replay_reply", stages, 0.05)]
     tracemalloc.start()

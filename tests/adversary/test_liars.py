@@ -1,4 +1,4 @@
-"""Clients that lie: one that always says yes, and one that registers what does not add up."""
+"""Clients that lie: one always says yes, and one also registers an invalid distribution."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ LIAR = 3
 
 
 def played(rule: Any, determination: Determination, lie: Any) -> Any:
-    """Return a federation in the clear in which one client may alter what it answers."""
+    """Return an unencrypted federation in which one client may alter its replies."""
     nodes = dubhe(
         COUNTS,
         rule=rule,
@@ -36,7 +36,7 @@ def always(stage: str, reply: Any) -> Any:
 
 
 def spoiling(stage: str, reply: Any) -> Any:
-    """Say yes as well, with a label distribution of zeros."""
+    """Say yes, too, with a label distribution of zeros."""
     if stage != "register":
         return always(stage, reply)
     return {**reply, "distribution": bytes(len(reply["distribution"]))}
@@ -56,9 +56,9 @@ def spoiling(stage: str, reply: Any) -> Any:
 def test_a_client_that_always_says_yes(
     rule: Any, determination: Determination, trained: int
 ) -> None:
-    """It trains in far more than its fair 3 of 30 rounds: nothing proves a draw."""
+    """It trains in far more than its fair 3 of 30 rounds, since no node has to prove its draw."""
     plans = played(rule, determination, always).rounds(1, ROUNDS)
-    # What an operator can look at: the names of those who train, over some rounds.
+    # An operator can see who trains, over some rounds.
     assert sum(str(LIAR) in plan.aliases for plan in plans) == trained
 
 
@@ -73,7 +73,7 @@ def test_a_client_that_always_says_yes(
 def test_one_that_spoils_its_label_distribution_as_well(
     rule: Any, pool: int, honest: float, spoilt: float
 ) -> None:
-    """It is in nearly every try, and agents pass over those: hardly any are left to choose from."""
+    """It is in nearly every try, and agents skip those tries, so few are left to choose from."""
     shares = COUNTS / COUNTS.sum(axis=1, keepdims=True)
     distances = []
     for lie in (lambda _stage, reply: reply, spoiling):

@@ -1,4 +1,4 @@
-"""A server that asks for too much: huge keys, huge messages, draws and epochs without end."""
+"""A server that asks for too much: huge keys, huge messages, endless draws and epochs."""
 
 import tracemalloc
 from typing import Any
@@ -20,7 +20,7 @@ REAL: dict[str, Any] = {"simulated": False}
 def test_a_key_beyond_the_owners_limit_is_never_made(
     key_bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The node stays out before it reads any label, and makes no key."""
+    """The node declines before it reads any label, and makes no key."""
     monkeypatch.setattr(
         "dubhe_flwr.protocol.vaults.paillier.generate_secret_key", lambda _bits: 1 // 0
     )
@@ -47,7 +47,7 @@ MEGABYTES = 2**20
 def test_a_huge_message_is_refused_before_it_is_unpacked(
     stage: Stage, name: str, unit: Any
 ) -> None:
-    """The server sends 80 MB, which became 382 MB at the node. Now it takes no more than 1 MB."""
+    """The server sends 80 MB, which once became 382 MB at the node; now 1 MB is the most."""
     nodes = federation()
     node_id, request = next_request(nodes, stage)
     session, huge = nodes.session(node_id), {**request, name: unit * (80 * MEGABYTES)}
@@ -60,7 +60,7 @@ def test_a_huge_message_is_refused_before_it_is_unpacked(
 
 
 def test_no_array_is_as_long_as_the_server_says() -> None:
-    """It announces K = 300 million in groups of 3, which took the agent 1.7 GB; 184 bytes do it."""
+    """The server announces K = 300 million in groups of 3: 184 bytes, which once took 1.7 GB."""
     options = {"rule": Prices(), "group_size": 3}
     nodes = dubhe(COUNTS, num_participants=4, max_registered=20, policy=REAL, **options)
     nodes.alter_request = lambda stage, _node, request: (
@@ -87,7 +87,7 @@ def test_no_array_is_as_long_as_the_server_says() -> None:
 
 @pytest.mark.parametrize("num_clients", [21, 10**9])
 def test_no_budget_grows_with_what_the_server_says(num_clients: int) -> None:
-    """An agent decrypts fewer sums than half of the clients; a server said that they are 10^9."""
+    """An agent decrypts fewer sums than half of the clients, even if a server claims 10^9."""
     nodes = federation()
     node_id, request = next_request(nodes, Stage.PARTICIPATE)
     told = {**request, "num-clients": num_clients}
@@ -107,7 +107,7 @@ def test_a_million_draws_are_refused_before_one_is_made(monkeypatch: pytest.Monk
 
 
 def test_epochs_without_end_are_refused_for_the_day() -> None:
-    """The server begins an epoch after the other; the node joins 200 times, and again tomorrow."""
+    """The server begins one epoch after another; the node joins 200 times a day."""
     nodes = federation(policy=REAL)
     node_id, request = next_request(nodes, Stage.JOIN)
     session = ClientSession(nodes.policies[node_id], today=5)

@@ -1,4 +1,4 @@
-"""A server that uses a node to decrypt: it forges sums, and looks at what the node answers."""
+"""A server uses a node to decrypt: it forges sums and learns from the node's answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,7 @@ Change = Callable[[Nodes, int, Fields, Any], Any]
 
 
 def multiple_of_a_prime(nodes: Nodes, node_id: int, request: Any, _slots: Any) -> Fields:
-    """Return what would give the key away, decrypted."""
+    """Return a ciphertext whose decryption would reveal the key."""
     prime = secret_prime(nodes, node_id)
     return {**request, "sums": prime.to_bytes(len(request["sums"]), "big")}
 
@@ -42,26 +42,26 @@ FORGED: list[tuple[int, Change]] = [
     *((exchange, lambda n, i, r, s: with_slots(n, i, r, s * 0)) for exchange in (0, 1)),
     (0, lambda _n, _i, r, _s: {**r, "num-clients": 10}),
 ]
-"""Some of them; all that a node refuses is in the vectors."""
+"""Some forged requests; the vectors have all that a node refuses."""
 
 
 @pytest.mark.parametrize(("exchange", "forge"), FORGED)
 def test_a_forged_sum_ends_the_epoch_for_the_node(exchange: int, forge: Change) -> None:
-    """The server sends any ciphertext as the sum: one sentence says so, and nothing follows."""
+    """The server sends any ciphertext as the sum: one refusal reports it, and the epoch is over."""
     nodes, node_id, honest = asked_to_settle(exchange)
     forged = forge(nodes, node_id, honest, slots_of(nodes, node_id, honest))
     refuses(nodes, node_id, forged, RefusedError, INVALID_SUM)
     with pytest.raises(RefusedError):
         nodes.handle(node_id, forged)
     with pytest.raises(RefusedError, match="no sum of this epoch, or refused one"):
-        guards.reading_of(registered(nodes, node_id))  # so it is no agent either
+        guards.reading_of(registered(nodes, node_id))  # so it cannot be an agent either
     for request in ({**each, "sequence": 50} for each in (honest, forged)):
         for later in (request, {**request, **DRAW, "stage": "participate"}):
             refuses(nodes, node_id, later, RefusedError, "A sum of this epoch was refused")
 
 
 def test_four_hundred_forged_sums_get_one_answer() -> None:
-    """One client's registration nine times, and another's: after the first none is decrypted."""
+    """Each sum is nine times one client and another client once; a node reads only the first."""
     nodes = federation()
     node_id, request = next_request(nodes, Stage.PARTICIPATE)
     width = len(slots_of(nodes, node_id, request))
@@ -79,14 +79,14 @@ def test_four_hundred_forged_sums_get_one_answer() -> None:
 
 @pytest.mark.parametrize("number", [2, 21, 2**62])
 def test_too_few_or_too_many_clients_cost_nothing(number: int) -> None:
-    """A sum that says so is refused without being decrypted, so the honest one still counts."""
+    """Such a sum is refused before it is decrypted, so the honest sum still counts."""
     nodes, node_id, request = asked_to_settle()
     refuses(nodes, node_id, {**request, "num-clients": number}, RefusedError, "too few or too")
     nodes.handle(node_id, request)
 
 
 def test_a_client_cannot_shut_a_category_out() -> None:
-    """A dishonest client moves category v to w: its members draw like any other node."""
+    """A dishonest client moves category v to w; the members of v still draw at the average rate."""
     codebook, sigma = Codebook((1, 2, 4)), {1: 0.6, 2: 0.3}
     overall, slots = overall_registry(COUNTS, codebook, sigma)
     nodes, liar = federation(), 0

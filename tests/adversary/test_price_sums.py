@@ -1,8 +1,8 @@
-"""What the noisy sums of prices tell of one client, by the best guess that follows from them.
+"""What the noisy sums of prices reveal about one client, by the best possible guess.
 
-Each attack is measured by its L1 error relative to the error of one who knows the client's share of
-its rarest class and nothing else. The bound is a median of `BOUND` over fixed seeds, less `MARGIN`
-for so few seeds. Where it does not hold, a test says what does.
+Each attack is measured by its L1 error, relative to the error of an attacker who knows only the
+client's share of its rarest class. The median over fixed seeds must be at least `BOUND`, less
+`MARGIN` because the seeds are few. Where the bound does not hold, a test says what does.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ LARGE = [pytest.param(500, 5, marks=SLOW), pytest.param(2000, 4, marks=SLOW)]
 
 
 def relative(guess: Floats, labels: Floats) -> float:
-    """Return the error, relative to an attacker who knows only the share of the rarest class."""
+    """Return the error relative to an attacker who knows only the share of the rarest class."""
     known = np.array([by_one_share(LAW, own, RAREST) for own in labels])
     return float(np.abs(guess - labels).sum() / np.abs(known - labels).sum())
 
@@ -97,7 +97,7 @@ def colluding(partners: int, number: int, seed: int, noise: float | None) -> flo
 
 
 def missing(number: int, is_there: Callable[[int, int], bool]) -> Attendance:
-    """Return the attendance where the first client is not always there."""
+    """Return the attendance if the first client is sometimes missing."""
 
     def attendance(period: int, exchange: int) -> np.ndarray:
         present = np.ones(number, dtype=bool)
@@ -125,7 +125,7 @@ def comes_and_goes(number: int, seed: int, noise: float | None) -> float:
 
 
 def joint(number: int, seed: int, noise: float | None, budgets: float = 1.0) -> float:
-    """Guess all clients, of which four fifths join each period; who did is known."""
+    """Guess all clients, of which a known four fifths join each period."""
     total = number * 5 // 4
     labels = drawn(LAW, total, np.random.default_rng([seed, number, 1]))
 
@@ -140,17 +140,17 @@ def joint(number: int, seed: int, noise: float | None, budgets: float = 1.0) -> 
 
 
 def median(attack: Callable[..., float], number: int, seeds: int, **options: bool) -> float:
-    """Return the median over seeds, of what a noisy rule tells."""
+    """Return the median over seeds, with noise."""
     return float(np.median([attack(number, seed, None, **options) for seed in range(seeds)]))
 
 
 def without_noise(attack: Callable[..., float], number: int, seeds: int, **options: bool) -> float:
-    """Return the same where no node adds noise."""
+    """Return the median over seeds, without noise."""
     return float(np.median([attack(number, seed, 0.0, **options) for seed in range(seeds)]))
 
 
 def test_the_readings_are_what_nodes_tell() -> None:
-    """Nodes add the same to the opening, but for noise."""
+    """Simulated readings equal what nodes contribute to the opening, except for noise."""
     labels = drawn(LAW, 100, np.random.default_rng(1))
     counts = np.rint(1e6 * labels).astype(np.int64)
     shares = counts / counts.sum(axis=1, keepdims=True)
@@ -162,7 +162,7 @@ def test_the_readings_are_what_nodes_tell() -> None:
 
 
 def test_nodes_add_twice_the_variance_where_all_take_part() -> None:
-    """Each adds its part for half of the nodes, so that a sum over half has sigma."""
+    """Each node adds noise for half of the nodes, so that a sum over half has variance sigma^2."""
     rule, population = Prices(), Population(Frame(NUM_CLASSES, 2000), 100, 20, 60)
     counts = np.ones(NUM_CLASSES, dtype=np.int64)
     rng = generator(3)
@@ -173,7 +173,7 @@ def test_nodes_add_twice_the_variance_where_all_take_part() -> None:
 
 
 def test_twelve_nodes_tell_nothing() -> None:
-    """Their pool is below twelve: what a node adds is the same whatever its labels are."""
+    """Their pool is below twelve, so a node's contribution does not depend on its labels."""
     rule, population = Prices(), Population(Frame(NUM_CLASSES, 2000), 12, 4, 7)
     one, other = np.eye(NUM_CLASSES, dtype=np.int64)[[0, 7]] * 50
     told = [rule.contribution(Own(own, rng=generator(5)), population) for own in (one, other)]
@@ -195,7 +195,7 @@ def test_the_epsilon_of_the_threat_model() -> None:
 
 
 class TestTheOnlyHolderOfAClass:
-    """A node that knows the distribution of all other clients guesses it."""
+    """A node that knows the distribution of all other clients guesses this client's labels."""
 
     @pytest.mark.parametrize(("number", "seeds"), [*SIZES, *LARGE])
     @pytest.mark.parametrize("period", [True, False], ids=["period", "budget"])
@@ -206,57 +206,57 @@ class TestTheOnlyHolderOfAClass:
         assert median(sole_holder, number, seeds, period=period) > BOUND - MARGIN
 
     def test_without_noise_it_is_read_where_all_others_are_known(self) -> None:
-        """All of its labels; with noise no more than the share of its class."""
+        """All of its labels are read; with noise, no more than the share of its class."""
         assert without_noise(sole_holder_among_known, 20, 3) < 0.1
         assert median(sole_holder_among_known, 20, 10) > BOUND - MARGIN
 
 
 class TestAClientThatIsNotAlwaysThere:
-    """Sums with it and sums without it differ by little else."""
+    """Sums with and without the client differ by little else."""
 
     @pytest.mark.parametrize(("number", "seeds"), [*SIZES, *LARGE])
     def test_lost_between_two_exchanges(self, number: int, seeds: int) -> None:
-        """One period tells no more than the mean of all, and neither does the whole budget."""
+        """Neither one period nor the whole budget reveals more than the mean of all clients."""
         assert median(lost, number, seeds, period=True) > BOUND - MARGIN
         assert median(lost, number, seeds) > BOUND - MARGIN
 
     def test_without_noise_a_lost_client_shows(self) -> None:
-        """The same attack on sums without noise."""
+        """The same attack works on sums without noise."""
         assert without_noise(lost, 20, 5) < BOUND - MARGIN
 
     @pytest.mark.parametrize(("number", "seeds"), [*SIZES, *LARGE])
     def test_that_joins_and_leaves(self, number: int, seeds: int) -> None:
-        """A newcomer of every second period."""
+        """A client that joins every second period is hidden."""
         assert median(comes_and_goes, number, seeds) > BOUND - MARGIN
 
     @SLOW
     def test_without_noise_it_shows(self) -> None:
-        """The same attack on sums without noise."""
+        """The same attack works on sums without noise."""
         assert without_noise(comes_and_goes, 50, 3) < BOUND - MARGIN
 
 
 class TestAllClientsTogether:
-    """All are fitted jointly, to all sums of many periods whose members are known."""
+    """The attacker fits all clients jointly to all sums of many periods with known members."""
 
     @pytest.mark.parametrize(("number", "seeds"), [*SIZES, *LARGE])
     def test_noise_hides_them(self, number: int, seeds: int) -> None:
-        """The mean of all is as good a guess."""
+        """The mean of all clients is as good a guess."""
         assert median(joint, number, seeds) > 0.95
 
     def test_without_noise_they_show(self) -> None:
-        """Twenty budgets tell nearly all without noise, and not half as much with it."""
+        """Twenty budgets reveal nearly everything without noise, and not half as much with it."""
         plain, noisy = (joint(20, 0, noise, budgets=20.0) for noise in (0.0, None))
         assert plain < 0.35
         assert noisy > BOUND - MARGIN
 
 
 class TestAnAttackerWhoKnowsTheOthers:
-    """It subtracts all that it knows."""
+    """The attacker subtracts all that it knows."""
 
     @pytest.mark.parametrize(("number", "seeds"), [*SIZES, *LARGE])
     @pytest.mark.parametrize("unknown", [1, 2, 5])
     def test_all_but_few(self, number: int, seeds: int, unknown: int) -> None:
-        """After the whole budget of sums; the very last client shows a little more."""
+        """The whole budget reveals little; the very last client shows a little more."""
 
         def attack(number: int, seed: int, noise: float | None) -> float:
             return all_but(unknown, number, seed, noise)
@@ -265,17 +265,17 @@ class TestAnAttackerWhoKnowsTheOthers:
         assert median(attack, number, seeds) > bound - MARGIN
 
     def test_without_noise_the_last_client_is_read(self) -> None:
-        """The same attack on sums without noise."""
+        """The same attack works on sums without noise."""
         assert max(all_but(1, 20, seed, 0.0) for seed in range(3)) < 0.1
 
 
 class TestColludingNodes:
-    """They subtract their labels and the noise that they added."""
+    """They subtract their own labels and the noise that they added."""
 
     @pytest.mark.parametrize(("number", "seeds"), [*SIZES, *LARGE])
     @pytest.mark.parametrize("part", [10, 2])
     def test_up_to_half_of_the_nodes(self, number: int, seeds: int, part: int) -> None:
-        """Other nodes' noise and labels hide a client."""
+        """The remaining nodes' noise and labels hide a client."""
 
         def attack(number: int, seed: int, noise: float | None) -> float:
             return colluding(number // part, number, seed, noise)
@@ -293,7 +293,7 @@ class TestColludingNodes:
 
 
 class TestACommittee:
-    """Its members add the noise. All nodes but the victim tell the attacker their labels."""
+    """Its members add the noise. All nodes but the victim give the attacker their labels."""
 
     @staticmethod
     def opened(members: int, number: int, seed: int) -> float:
@@ -308,7 +308,7 @@ class TestACommittee:
     def test_one_member_hides_the_last_client(
         self, members: int, bound: float, number: int, seeds: int
     ) -> None:
-        """After the whole budget of sums, the noise of one honest member is left."""
+        """Over the whole budget of sums, the noise of one honest member is enough."""
         errors = [self.opened(members, number, seed) for seed in range(seeds)]
         assert np.median(errors) > bound - MARGIN
 
@@ -318,7 +318,7 @@ class TestACommittee:
 
 
 class TestLabelsThatChangeAllTheTime:
-    """The account starts anew with each change, however small."""
+    """The account starts anew with each change of labels, however small."""
 
     def test_four_budgets_tell_a_client(self) -> None:
         """The bound does not hold for an attacker who knows all other clients."""

@@ -1,6 +1,6 @@
-"""Who attacks prices in the protocol: clients that lie, servers that ask again or for more.
+"""Attacks on prices in the protocol: clients that lie, servers that ask twice or ask for more.
 
-What the sums tell of a client is in `test_price_sums`.
+`test_price_sums` measures what the sums reveal about a client.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def settle(
     noise: float | None = None,
     seed: int = 0,
 ) -> Floats:
-    """Return each client's probability, where the first one may lie."""
+    """Return each client's probability; optionally, the first client lies."""
     rule = Prices(noise=noise)
     owns = [Own(row, rng=generator(seed, "rounding", k)) for k, row in enumerate(rows)]
     told = [rule.contribution(own, POPULATION) for own in owns]
@@ -62,7 +62,7 @@ def settle(
 
 
 def distance(probabilities: Floats) -> float:
-    """Return the L1 distance from uniform of the volunteers' data, the liar's left out."""
+    """Return the L1 distance from uniform of the volunteers' data, without the liar's."""
     others = np.append(0.0, probabilities[1:])
     return float(np.abs(others @ SHARES / others.sum() - 1 / C).sum())
 
@@ -73,16 +73,16 @@ def mean_distance(lie: Lie, noise: float | None) -> float:
 
 
 class TestAWatchedNode:
-    """A server counts how often a node says yes."""
+    """A server counts how often a node volunteers."""
 
     def test_however_many_draws_there_are_it_is_one_of_sixteen_levels(self) -> None:
-        """At most 4 bits of a node in a registration period."""
+        """Any number of draws reveals at most 4 bits of a node in a registration period."""
         levels = {each for seed in range(6) for each in settle(seed=seed).round(9)}
         assert 8 <= len(levels) <= 16
 
     @pytest.mark.parametrize(("num_draws", "bits"), [(20, 1.9), (50, 2.4), (1000, 3.5)])
     def test_what_draws_tell(self, num_draws: int, bits: float) -> None:
-        """The information about a node's level in its draws, in bits."""
+        """The information in a node's draws about its level, in bits."""
         levels, sizes = np.unique(settle().round(9), return_counts=True)
         prior = sizes / sizes.sum()
         likely = prior * binom.pmf(np.arange(num_draws + 1)[:, None], num_draws, levels)
@@ -93,17 +93,17 @@ class TestAWatchedNode:
 
 
 class TestALyingClient:
-    """One client tells other numbers than its own."""
+    """One client contributes other numbers than its own."""
 
     def test_random_selection_is_at_three_fifths(self) -> None:
-        """What prices are for: without them everybody volunteers alike."""
+        """The baseline: without prices, all clients volunteer at the same rate."""
         assert distance(np.ones(N)) == pytest.approx(0.617, abs=0.001)
         assert distance(settle(noise=0.0)) == pytest.approx(0.353, abs=0.01)
         assert mean_distance(lambda told, _: told, None) == pytest.approx(0.37, abs=0.03)
 
     @pytest.mark.parametrize("label", [0, 9])
     def test_a_valid_lie_moves_the_prices_as_one_client_can(self, label: int) -> None:
-        """It says that it has a single class: hardly anything changes, with noise or without."""
+        """It claims to hold a single class; hardly anything changes, with noise or without."""
         rows = COUNTS.copy()
         rows[0] = np.eye(C, dtype=np.int64)[label] * 1000
         assert distance(settle(rows=rows, noise=0.0)) == pytest.approx(0.353, abs=0.015)
@@ -111,7 +111,7 @@ class TestALyingClient:
 
     @pytest.mark.parametrize("parts", ["least", "largest", "rare", "common"])
     def test_numbers_in_range_that_are_nobodys(self, parts: str) -> None:
-        """The room for noise is room for lies: the worst of these leaves half of the gain."""
+        """The offset for noise leaves room for lies; the worst lie halves the gain."""
         classes = np.arange(C)
         of_class = {
             "least": np.zeros(C),
@@ -127,22 +127,22 @@ class TestALyingClient:
         assert mean_distance(lie, None) < 0.48
 
     def test_a_client_that_tells_three_times_its_numbers_changes_little(self) -> None:
-        """Noise hides the lie, and the lie is no larger than noise."""
+        """Noise hides the lie, and the lie is no larger than the noise."""
         assert mean_distance(lambda told, _: 3 * told, None) < 0.4
 
     def test_a_client_that_tells_ten_times_its_numbers_ends_the_gain(self) -> None:
-        """No node refuses the sums, and volunteers' data is as without prices."""
+        """No node refuses the sums, and the volunteers' data is as skewed as without prices."""
         assert distance(settle(lambda told, _: 10 * told)) == pytest.approx(0.617, abs=0.01)
 
     @pytest.mark.parametrize("weight", [30, 60])
     def test_a_client_that_tells_much_more_is_found(self, weight: int) -> None:
-        """It tells thirty times its numbers or more: every node refuses the sum."""
+        """With thirty times its numbers or more, every node refuses the sum."""
         with pytest.raises(RefusedError):
             settle(lambda told, _: weight * told)
 
 
 def federation(num_clients: int = 60, **settings: Any) -> Nodes:
-    """Return nodes in the clear whose server takes prices; the budget is 25 sums of 60."""
+    """Return unencrypted nodes whose server uses prices; the budget is 25 sums of 60."""
     usual: dict[str, Any] = {
         "rule": Prices(),
         "num_participants": 30,
@@ -153,7 +153,7 @@ def federation(num_clients: int = 60, **settings: Any) -> Nodes:
 
 
 def refused(nodes: Nodes, node_id: int, request: Fields, match: str) -> None:
-    """Check that a node refuses a request, whatever its number."""
+    """Check that a node refuses a request, whatever its sequence number."""
     with pytest.raises(RefusedError, match=match):
         nodes.handle(node_id, {**request, "sequence": int(str(request["sequence"])) + 1000})
 
@@ -170,10 +170,10 @@ def settling(exchange: int) -> tuple[Nodes, Batch]:
 
 
 class TestAServerThatAsksAgain:
-    """Two answers to one request would halve the noise; two sums would tell their difference."""
+    """Two answers to one request would halve the noise; two sums would reveal their difference."""
 
     def test_a_node_registers_once(self) -> None:
-        """Asked again, it adds no second noise to its labels."""
+        """When asked again, it does not add fresh noise to its labels."""
         nodes = federation()
         batch = nodes.until(Stage.REGISTER)
         node_id, request = next(iter(batch.fields.items()))
@@ -185,7 +185,7 @@ class TestAServerThatAsksAgain:
 
     @pytest.mark.parametrize("exchange", [0, 1])
     def test_a_node_answers_an_exchange_once(self, exchange: int) -> None:
-        """The same sum again is refused, as is another one for the same exchange."""
+        """The same sum is refused the second time, and so is another sum for the same exchange."""
         nodes, batch = settling(exchange)
         node_id, request = next(iter(batch.fields.items()))
         nodes.handle(node_id, request)
@@ -200,7 +200,7 @@ class TestAServerThatAsksAgain:
 
     @pytest.mark.parametrize("exchange", [0, 1])
     def test_a_sum_covers_half_of_the_nodes_that_joined(self, exchange: int) -> None:
-        """Over fewer, less noise than sigma would be in it; that is refused before it is read."""
+        """A sum over fewer would have less noise than sigma; it is refused before it is read."""
         nodes, batch = settling(exchange)
         node_id, request = next(iter(batch.fields.items()))
         refused(nodes, node_id, {**request, "num-clients": 29}, "too few or too many")
@@ -208,7 +208,7 @@ class TestAServerThatAsksAgain:
 
 
 def labels_told(nodes: Nodes, server_round: int) -> float:
-    """Return how many clients' labels the registrations of a round hold, by their sum."""
+    """Return how many clients' labels the registrations of a round contain, judged by their sum."""
     nodes.exchanges.clear()
     nodes.play(server_round)
     exchanges = [e for e in nodes.exchanges if e.stage == Stage.REGISTER]
@@ -223,10 +223,10 @@ def labels_told(nodes: Nodes, server_round: int) -> float:
 
 
 class TestTheAccount:
-    """A node counts the sums that its label counts entered, in all registration periods."""
+    """A node counts the sums that its label counts have entered, over all registration periods."""
 
     def test_after_the_budget_nodes_add_noise_alone(self) -> None:
-        """The sums contain nothing of twenty nodes' labels, until labels change."""
+        """The sums contain none of the twenty nodes' labels until the labels change."""
         nodes = federation(20, registration_interval=1, num_participants=12)
         assert Prices().most_entries(12) == 4
         spent = 0
@@ -244,7 +244,7 @@ class TestTheAccount:
         assert labels_told(nodes, 5) == pytest.approx(20, abs=9)
 
     def test_other_settings_ask_nothing_of_spent_labels(self) -> None:
-        """Under prices at which it never settled, a spent node volunteers as the average does."""
+        """At prices where it never settled, a spent node volunteers at the average rate."""
         nodes = federation(20, registration_interval=1, num_participants=12)
         nodes.rounds(1, 4)
         others = federation(
@@ -255,7 +255,7 @@ class TestTheAccount:
         assert {reading_of(others, node_id).probability for node_id in others.ids} == {12 / 20}
 
     def test_spent_labels_do_not_show(self) -> None:
-        """What a node adds once its budget is spent is the same whatever its labels are."""
+        """Once its budget is spent, a node's contribution does not depend on its labels."""
         rule = Prices()
         told = [
             rule.contribution(Own(row, rng=generator(3), frozen=()), POPULATION)
@@ -265,7 +265,7 @@ class TestTheAccount:
 
 
 def entries(nodes: Nodes, node_id: int) -> float:
-    """Return how many sums the node's present label counts have entered."""
+    """Return how many sums the node's current label counts have entered."""
     if node_id not in nodes.memories:
         return 0.0
     place = joined(nodes, node_id)

@@ -1,4 +1,4 @@
-"""What a server announces to real nodes, and what they do not do although it says so."""
+"""Real nodes do not do everything that a server announces."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ SEED = 7_654_321_987_654_321
 
 @pytest.mark.parametrize("settings", [{}, {"group_size": 3}], ids=["tries", "groups"])
 def test_the_servers_seed_is_never_announced(settings: dict[str, Any]) -> None:
-    """By the seed an agent could tell who is in which group or try; no message has it."""
+    """With the seed, an agent could tell who is in which group or try; no message contains it."""
     nodes = federation(
         seed=SEED, policy={"simulated": False}, num_participants=3, simulation=None, **settings
     )
@@ -39,7 +39,7 @@ def test_the_servers_seed_is_never_announced(settings: dict[str, Any]) -> None:
 def test_draws_are_private_unless_both_sides_say_otherwise(
     simulated: bool, seed: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A real node draws from its own system, also one that could be simulated."""
+    """A real node draws with its own system's randomness, even if it could be simulated."""
     monkeypatch.setattr(PRIVATE_DRAWS, np.zeros)
     nodes = federation(policy={"simulated": simulated}, seed=seed, simulation=None)
     nodes.play(1)
@@ -49,7 +49,7 @@ def test_draws_are_private_unless_both_sides_say_otherwise(
 
 @pytest.mark.parametrize("simulation", ["plain", "encrypted"])
 def test_a_real_node_stays_out_of_a_simulation(simulation: str) -> None:
-    """The server says that this is one, by mistake or not; a real node tells it no label counts."""
+    """The server announces a simulation, by mistake or not; a real node sends no label counts."""
     nodes = federation(simulation=simulation, seed=SEED)
     set_policy(nodes, nodes.ids[3], simulated=False)
     assert nodes.play(1).num_registered == len(COUNTS) - 1
@@ -63,7 +63,7 @@ def test_a_real_node_stays_out_of_a_simulation(simulation: str) -> None:
 
 
 def test_what_is_rounded_is_rounded_by_the_nodes_own_system() -> None:
-    """Two real nodes of one alias and the same labels do not round alike, whatever is announced."""
+    """Two real nodes with equal aliases and labels round differently, whatever is announced."""
     nodes = federation(policy={"simulated": False})
     node_id, request = next_request(nodes, Stage.REGISTER)
     nodes.handle(node_id, request)

@@ -18,5 +18,5 @@ class Eager(Prices):
     name: ClassVar[str] = f"prices of few, of {__name__}"  # pytest imports this module twice
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
-        """Those that a search for thresholds reads, and one more."""
+        """Return one sum more than a search for thresholds reads."""
         return NUM_SUMS

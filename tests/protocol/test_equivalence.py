@@ -1,4 +1,4 @@
-"""Dubhe under encryption chooses exactly what the same computation on plain numbers chooses."""
+"""Under encryption, Dubhe selects exactly the same clients as with plain numbers."""
 
 from dataclasses import dataclass, replace
 from functools import partial

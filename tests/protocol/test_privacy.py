@@ -1,4 +1,4 @@
-"""What the server receives: always the same number and sizes of messages, and nothing in clear."""
+"""The server always receives the same number and sizes of messages, all of them unreadable."""
 
 from functools import cache
 from typing import Any
@@ -46,7 +46,7 @@ REPLIED = {
     *("status", "alias", "num-classes", "public-key", "modulus", "sealed-keys", "registration"),
     *("distribution", "contribution", "finding", "decisions", "unwilling", "chosen"),
 }
-"""Names, keys, ciphertexts, bits, an index, and what all nodes find alike."""
+"""Names, keys, ciphertexts, bits, an index, and findings that all nodes share."""
 OTHER_LABELS = {
     "one sample": [1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
     "one class": [0, 0, 0, 0, 0, 0, 0, 0, 0, 10**9],
@@ -103,7 +103,7 @@ def usual_shapes(kind: str, simulated: bool) -> list[Any]:
     [("tries", True), ("groups", False), ("search", False), ("search and groups", True)],
 )
 def test_labels_change_no_number_and_no_size(kind: str, simulated: bool, labels: list[int]) -> None:
-    """Whatever one client holds, the same messages of the same sizes go to the same nodes."""
+    """One client's labels change neither the messages, nor their sizes, nor their recipients."""
     changed = COUNTS.copy()
     changed[3] = labels
     one = usual_shapes(kind, simulated)
@@ -123,13 +123,13 @@ def test_by_prices_labels_change_no_size(labels: list[int]) -> None:
 
 
 def ways_to_write(number: int, size: int) -> set[bytes]:
-    """Return the obvious ways to write down a large number."""
+    """Return the obvious encodings of a large number."""
     texts = {str(number).encode(), f"{number:x}".encode(), f"{number:X}".encode()}
     return texts | {number.to_bytes(size, "big"), number.to_bytes(size, "little")}
 
 
 def secrets_of_search(rule: Paper) -> set[bytes]:
-    """Return the ways to write what nodes expect under the candidates, each of them and all."""
+    """Return the encodings of nodes' expectations under each candidate and all of them."""
     rows = [overall_registry(COUNTS, rule.codebook, candidate) for candidate in rule.candidates]
     likely = np.array([participation_probability(overall, 4)[slots] for overall, slots in rows])
     tables: list[Any] = [

@@ -1,4 +1,4 @@
-"""Schedules of deliveries in which old messages come again: none counts, nothing else changes."""
+"""Schedules in which old messages arrive again: none counts, and nothing else changes."""
 
 import random
 from collections import Counter
@@ -29,13 +29,13 @@ RULES: dict[str, Rule] = {"paper": Paper((1, 4), "search"), "prices": Eager(0.1,
 
 @cache
 def undisturbed(rule: str, seed: int) -> list[Any]:
-    """Return what is found and summed up where nothing comes again."""
+    """Return the findings and sums of a run without replays."""
     nodes = dubhe(COUNTS, **SETTINGS | {"seed": seed, "rule": RULES[rule]})
     return [result(nodes, nodes.play(server_round)) for server_round in (1, 2, 3)]
 
 
 def result(nodes: Any, plan: Any) -> Any:
-    """Return who trains and why, and all that the last sums hold."""
+    """Return who trains and why, and the contents of the last sums."""
     own = joined(nodes, nodes.ids[0])
     told = [e.request["sums"] for e in nodes.exchanges if e.stage == "determine"][-1]
     size = own.terms.vault.vector_bytes(DISTRIBUTION)
@@ -94,7 +94,7 @@ class Schedule:
     def show_old_replies(
         self, state: CoordinatorState, batch: Batch, replies: dict[int, Any]
     ) -> None:
-        """Put old replies in the place of some; the server has to drop each of them."""
+        """Replace some replies with old ones; the server has to drop each of them."""
         forged = {
             node_id: self.rng.choice(self.replies[node_id][:-1])
             for node_id in replies

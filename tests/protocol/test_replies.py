@@ -1,4 +1,4 @@
-"""Tests of how the server reads replies: what cannot be used is dropped and counted."""
+"""Tests of how the server reads replies: unusable replies are dropped and counted."""
 
 from typing import Any
 

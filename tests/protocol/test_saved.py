@@ -1,4 +1,4 @@
-"""Tests of what is checked of every saved state."""
+"""Tests of the checks that every saved state passes."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ KINDS: dict[str, type] = {"name": str, "number": int, "any": object}
 
 
 def test_a_state_with_just_these_keys_is_taken() -> None:
-    """In any order, and with anything where anything may be."""
+    """The order does not matter, and unchecked values may be anything."""
     for anything in (None, 1, [2]):
         data = {"number": 0, "any": anything, "name": "a"}
         assert check_saved(data, KINDS, "here") == data

@@ -55,7 +55,7 @@ def test_prices_choose_from_a_single_try(num_participants: int, pool: int) -> No
 
 @pytest.mark.parametrize("determination", [Tries(6), Tries(1, 5), Groups(4, 7)])
 def test_what_is_determined_is_what_was_set(determination: Determination) -> None:
-    """The nodes are told all of it but the number of tries."""
+    """Nodes are told everything except the number of tries."""
     settings = Settings(**VALID, determination=determination)
     assert settings.determined == determination
     announced = settings.announced(seed=1)
@@ -188,12 +188,12 @@ def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence:
     ],
 )  # fmt: skip
 def test_a_setting_at_the_limit_is_accepted(change: dict[str, Any]) -> None:
-    """The limits themselves are within."""
+    """The limits themselves are allowed."""
     assert Settings(**VALID | change).announced(seed=1)
 
 
 def test_trusted_keys_are_checked_and_not_announced() -> None:
-    """Any iterable will do and is read once; nodes are told nothing of them."""
+    """Any iterable works and is read once; nodes learn nothing of the keys."""
     keys = [Ed25519PrivateKey.generate().public_key() for _ in range(3)]
     settings = Settings(**VALID, trusted_keys=iter(keys))
     assert settings.trusted is not None
@@ -206,6 +206,6 @@ def test_trusted_keys_are_checked_and_not_announced() -> None:
 
 @pytest.mark.parametrize("keys", [5, "keys.txt", Path("keys.txt"), b"key"])
 def test_what_is_no_collection_of_keys_is_refused(keys: Any) -> None:
-    """A file name is not read silently; the sentence says what reads it."""
+    """A file name is not read silently; the sentence says which function reads it."""
     with pytest.raises(SettingsError, match=r"trusted_keys is a .*load_trusted_keys"):
         Settings(**VALID, trusted_keys=keys)

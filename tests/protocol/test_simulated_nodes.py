@@ -1,4 +1,4 @@
-"""Tests of the nodes of a simulation that the server's process plays."""
+"""Tests of simulated nodes that run in the server's process."""
 
 from dataclasses import replace
 from functools import partial
@@ -78,7 +78,7 @@ def test_only_what_is_in_the_clear_anyway_is_told() -> None:
     [("plain", b"odd"), ("plain", bytes(16)), ("plain", NodeFailure("")), ("encrypted", bytes(32))],
 )
 def test_counts_that_cannot_be_cost_one_node_its_place(simulation: str, told: Any) -> None:
-    """No numbers, false ones, an error, and numbers that nobody asked for."""
+    """Missing, false or unexpected numbers, and an error, each exclude only that node."""
     nodes = federation(**SETTINGS["prices"] | {"simulation": simulation})
     spoilt = nodes.ids[4]
     answer = (lambda r: {**r, "label-counts": told}) if isinstance(told, bytes) else lambda _: told

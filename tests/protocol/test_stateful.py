@@ -1,4 +1,4 @@
-"""Coordinator and sessions under any order of events: hypothesis looks for one that breaks them."""
+"""Hypothesis looks for an order of events that breaks the coordinator or the sessions."""
 
 import json
 import random
@@ -75,11 +75,11 @@ class Federation(RuleBasedStateMachine):
         self.forget_replies()
 
     def is_willing(self, node_id: int, _server_round: int) -> bool:
-        """Tell whether a node is willing by now."""
+        """Return whether a node is currently willing."""
         return node_id not in self.unwilling
 
     def is_whole(self, node_id: int, reply: Any) -> bool:
-        """Tell whether a node sent just this reply; one that is equal may have other types."""
+        """Return whether a node sent exactly this reply; equal values may differ in type."""
         return any(reply is sent for sent in self.replies[node_id])
 
     def forget_replies(self) -> None:
@@ -88,7 +88,7 @@ class Federation(RuleBasedStateMachine):
         self.forged: set[int] = set()
 
     def go_on(self, step: Any) -> None:
-        """Let the server take a step, and check what comes of it."""
+        """Let the server take a step, and check the outcome."""
         try:
             self.state, outcome = step()
         except QuorumError:
@@ -108,7 +108,7 @@ class Federation(RuleBasedStateMachine):
         json.dumps(self.selector.state_dict(self.state))
 
     def check(self, plan: Plan) -> None:
-        """Check who is to train."""
+        """Check who trains."""
         assert plan.server_round == self.server_round
         assert len(set(plan.participants)) == len(plan.participants) <= 3
         assert set(plan.participants) <= self.present
@@ -151,7 +151,7 @@ class Federation(RuleBasedStateMachine):
     @precondition(lambda self: self.batch is not None)
     @rule(lost=some_nodes)
     def deliver(self, lost: set[int]) -> None:
-        """Carry the batch to all nodes but some."""
+        """Carry the batch to all nodes except the lost ones."""
         assert self.batch is not None
         for node_id in self.batch.requests:
             if node_id not in lost | self.inbox.keys():
@@ -160,14 +160,14 @@ class Federation(RuleBasedStateMachine):
     @precondition(lambda self: self.batch is not None)
     @rule()
     def deliver_all_and_step(self) -> None:
-        """Most batches do arrive."""
+        """Deliver the whole batch, as usually happens."""
         self.deliver(set())
         self.step()
 
     @precondition(lambda self: self.batch is not None)
     @rule()
     def step(self) -> None:
-        """Let the server go on with what it has."""
+        """Let the server go on with the replies it has."""
         before, batch, inbox = self.state, self.batch, dict(self.inbox)
         assert batch is not None
         for field, yes in (("status", 0), ("unwilling", b"\0")):
@@ -186,7 +186,7 @@ class Federation(RuleBasedStateMachine):
     @precondition(lambda self: self.inbox)
     @rule(data=st.data())
     def lose_a_reply(self, data: Any) -> None:
-        """Lose what has come back."""
+        """Lose a reply on its way back."""
         node_id = data.draw(st.sampled_from(sorted(self.inbox)))
         del self.inbox[node_id]
         self.forged.discard(node_id)
@@ -194,7 +194,7 @@ class Federation(RuleBasedStateMachine):
     @precondition(lambda self: self.inbox)
     @rule(data=st.data(), error=st.booleans())
     def spoil_a_reply(self, data: Any, error: bool) -> None:
-        """Spoil what has come back, or put an error in its place."""
+        """Spoil a reply, or replace it by an error."""
         node_id = data.draw(st.sampled_from(sorted(self.inbox)))
         reply = self.inbox[node_id]
         if error or not self.is_whole(node_id, reply):
@@ -236,7 +236,7 @@ class Federation(RuleBasedStateMachine):
     @precondition(lambda self: any(self.requests.values()))
     @rule(node_id=nodes)
     def spoil_a_request(self, node_id: int) -> None:
-        """Deliver a request that is spoilt: it is refused, or answered in vain."""
+        """Deliver a damaged request: the node refuses it, or answers in vain."""
         session = self.sessions[node_id]
         before = session.memory
         for request in self.requests[node_id][-1:]:
@@ -260,7 +260,7 @@ class Federation(RuleBasedStateMachine):
     @precondition(lambda self: self.batch is None)
     @rule(data=st.data())
     def set_back_the_server(self, data: Any) -> None:
-        """Restore the server from what it stored after some round, by way of a file."""
+        """Restore the server, through a file, from a state that it saved after some round."""
         stored = data.draw(st.sampled_from(self.stored[-4:]))
         text = json.dumps(self.selector.state_dict(stored))
         self.state = self.selector.load_state_dict(json.loads(text))
@@ -276,14 +276,14 @@ class Federation(RuleBasedStateMachine):
 
     @invariant()
     def the_state_fits_the_batch(self) -> None:
-        """Have the server await replies to just the batch that is out."""
+        """Check that the server awaits replies to exactly the current batch."""
         state: CoordinatorState | None = getattr(self, "state", None)
         if state is not None and self.batch is not None:
             assert not isinstance(state.stage, Rest)
             assert state.stage.batch is self.batch
 
     def teardown(self) -> None:
-        """Once all goes well again, so does the next round."""
+        """Check that the next round succeeds once the faults stop."""
         if not hasattr(self, "state"):
             return
         self.batch = None
@@ -302,7 +302,7 @@ class Federation(RuleBasedStateMachine):
 
 
 def same(first: Any, second: Any) -> bool:
-    """Tell whether two replies are equal, and so are the types of their fields."""
+    """Return whether two replies are equal, including the types of their fields."""
     if not isinstance(first, dict) or first != second:
         return False
     return all(type(value) is type(second[name]) for name, value in first.items())

@@ -1,4 +1,4 @@
-"""Vectors of messages that are none."""
+"""Vectors of invalid messages."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -71,7 +71,7 @@ _OF_ANOTHER_TIME: Final[dict[str, list[dict[str, Any]]]] = {
 
 
 def bad_messages() -> Iterator[Case]:
-    """Fields that are no message, or one of another time."""
+    """Invalid fields, and messages for another epoch, stage or request."""
     good = {case["name"]: case for case in messages()}
     for spoilt, error in (
         (_SPOILT, "MalformedMessageError"),
@@ -90,7 +90,7 @@ def bad_messages() -> Iterator[Case]:
 
 
 def _shown(change: dict[str, Any]) -> str:
-    """Return what is changed, in words."""
+    """Describe a change in words."""
     ((name, value), *_) = change.items()
     if value is None:
         return f"no {name}"

@@ -1,4 +1,4 @@
-"""Vectors of what travels: messages, ciphertexts, sealed keys, signatures."""
+"""Vectors of what travels over the wire: messages, ciphertexts, sealed keys, signatures."""
 
 import struct
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ _DRAW = _SUM | {"first-round": 7, "num-rounds": 5, "num-tries": 10}
 
 
 def messages() -> Iterator[Case]:
-    """From the values of a message to its fields; fields that are optional may be left out."""
+    """Map a message's values to its fields; optional fields may be left out."""
     key = {
         "num-joined": 9,
         "key.modulus": MODULUS,
@@ -120,7 +120,7 @@ def messages() -> Iterator[Case]:
 
 
 def ciphertexts() -> Iterator[Case]:
-    """From ciphertexts and the primes to plaintexts."""
+    """Map ciphertexts and the primes to plaintexts."""
     one, two = ref.encrypt(N, [5, 2**300], 12345), ref.encrypt(N, [37, 1], 6789)
     for name, vector, plaintexts in (
         ("zero", ref.encrypt(N, [0], 2), [0]),
@@ -139,7 +139,7 @@ def ciphertexts() -> Iterator[Case]:
 
 
 def committees() -> Iterator[Case]:
-    """From keys and the numbers of three nodes to what they send, each member's part, the sum."""
+    """Map three nodes' keys and numbers to their messages, each member's part, and the sum."""
     group, epoch = bytes(range(32)), EPOCH
     for name, field, exchange, rows, noise in (
         ("without noise", "registration", 0, ROWS[0], [[0] * 15] * 3),
@@ -184,7 +184,7 @@ def committees() -> Iterator[Case]:
 
 
 def sealed_keys() -> Iterator[Case]:
-    """From a sealed key and the recipient's private half to the prime within."""
+    """Map a sealed key and the recipient's private key to the prime inside."""
     for name, p, changes in (
         ("a node", P, {}),
         ("the agent itself", P, {"recipient": AGENT}),
@@ -195,7 +195,7 @@ def sealed_keys() -> Iterator[Case]:
 
 
 def signatures() -> Iterator[Case]:
-    """From what is signed to the statement and the signature."""
+    """Map what is signed to the statement and the signature."""
     node, agent = ref.public_half(NODE), ref.public_half(AGENT)
     for name, announced, epoch, alias, examples, mean in (
         ("tries", ANNOUNCED, EPOCH, "1", 0, 0.0),

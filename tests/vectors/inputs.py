@@ -1,4 +1,4 @@
-"""The fixed inputs of the vectors, with throw-away keys, and how they are told."""
+"""The vectors' fixed inputs, with throw-away keys, and how values are written as JSON."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ Case = dict[str, Any]
 
 
 def paper(reference_set: Sequence[float], thresholds: object) -> dict[str, str]:
-    """Return name and settings of the paper's rule."""
+    """Return the name and settings of the paper's rule."""
     settings = {"reference_set": reference_set, "thresholds": thresholds}
     return {"rule": "paper", "rule-settings": json.dumps(settings)}
 
@@ -40,7 +40,7 @@ COUNTS: Final = [
     [50, 3, 2, 1], [20, 30, 0, 5], [10, 10, 10, 10], [0, 0, 40, 2], [30, 31, 1, 0],
     [7, 0, 0, 0], [25, 20, 2, 1], [1, 2, 3, 40], [16, 15, 1, 1],
 ]  # fmt: skip
-"""Samples of the nine nodes of the examples."""
+"""Samples per class of the nine example nodes."""
 
 
 def secret(name: str) -> bytes:
@@ -63,7 +63,7 @@ TRUSTED: Final = [ref.sign(key, b"")[:32].hex() for key in (SIGNER, OTHER_SIGNER
 
 
 def told(value: Any) -> Any:
-    """Return a value with its type, for JSON."""
+    """Return a value with its type, as JSON."""
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
     if isinstance(value, list):
@@ -86,7 +86,7 @@ def values(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fixed(index: int) -> list[int]:
-    """Return what one of the nine nodes adds to a sum."""
+    """Return the contribution of one of the nine nodes to a sum."""
     return ref.with_square(ref.fixed_point(COUNTS[index]))
 
 
@@ -96,7 +96,7 @@ def sums_of(*groups: Sequence[int]) -> list[list[int]]:
 
 
 def sealing(**changes: Any) -> Case:
-    """Return one sealed key and all that it is bound to."""
+    """Return one sealed key and everything that it is bound to."""
     case: Case = {
         "epoch": EPOCH, "agent": AGENT, "recipient": NODE, "announced": ANNOUNCED, "plaintext":
         P.to_bytes(32, "big"), "modulus": MODULUS, "ephemeral": secret("ephemeral"),
@@ -117,19 +117,19 @@ def sealing(**changes: Any) -> Case:
 
 
 def overall(announced: Mapping[str, Any]) -> list[int]:
-    """Return the registries of the nine nodes, added up, candidate by candidate."""
+    """Return the sum of the nine nodes' registries, candidate by candidate."""
     rows = [ref.registration(announced, counts) for counts in COUNTS]
     return [sum(column) for column in zip(*rows, strict=True)]
 
 
 def expected(announced: Mapping[str, Any]) -> list[int]:
-    """Return the expected data of the nine nodes, added up, candidate by candidate."""
+    """Return the sum of the nine nodes' expected data, candidate by candidate."""
     rows = [ref.expectations(announced, counts, overall(announced)) for counts in COUNTS]
     return [sum(column) for column in zip(*rows, strict=True)]
 
 
 def encrypted(announced: Mapping[str, Any], field: str, values: Sequence[int]) -> bytes:
-    """Return a vector as it travels."""
+    """Return a vector as it travels over the wire."""
     if announced["vault"] == "plain":
         return ref.in_the_clear(values)
     return ref.encrypt(N, ref.pack(announced, field, values), 77)

@@ -1,4 +1,4 @@
-"""Writes the test vectors of the wire format anew: `python tests/vectors/make.py`."""
+"""Regenerates the test vectors of the wire format: `python tests/vectors/make.py`."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ FILES: Final = {
 
 
 def files() -> Iterator[tuple[str, str]]:
-    """Yield name and text of each file."""
+    """Yield the name and text of each file."""
     for name, cases in FILES.items():
         about = " ".join((cases.__doc__ or "").split())
         content = {"protocol-version": ref.VERSION, "about": about, "cases": list(cases())}
@@ -41,7 +41,7 @@ def files() -> Iterator[tuple[str, str]]:
 
 
 def _written(value: Any, depth: int, indent: str = "") -> str:
-    """Return JSON with a line for each value of a case and each step, so that changes are seen."""
+    """Return JSON with one line per value and step, so that diffs are readable."""
     inner = indent + " "
     is_steps = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
     if isinstance(value, list) and (depth or is_steps):

@@ -1,4 +1,4 @@
-"""Vectors of what is computed in the clear: categories, packing, draws, choices."""
+"""Vectors of plaintext computations: categories, packing, draws, choices."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +18,7 @@ from vectors.inputs import (
 
 
 def categories() -> Iterator[Case]:
-    """From samples of each class to a slot of the registry."""
+    """Map samples per class to a slot of the registry."""
     given: list[tuple[str, Sequence[int], list[int], list[float]]] = [
         ("one class dominates", [1, 8, 1, 0], [1, 2, 4], [0.7, 0.2]),
         ("two classes dominate", [5, 1, 4, 0], [1, 2, 4], [0.7, 0.2]),
@@ -42,7 +42,7 @@ def categories() -> Iterator[Case]:
 
 
 def distributions() -> Iterator[Case]:
-    """From samples of each class to fixed-point shares and the squared norm behind them."""
+    """Map samples per class to fixed-point shares, followed by their squared norm."""
     given = {
         "exact": [3, 1], "ties to the lower class": [1, 1, 1],
         "remainders, largest first": [1, 2, 4], "one class": [0, 0, 5],
@@ -58,7 +58,7 @@ def distributions() -> Iterator[Case]:
 
 
 def layouts() -> Iterator[Case]:
-    """From the parameters of an epoch to the place of every counter."""
+    """Map the parameters of an epoch to the position of every counter."""
     given = {
         "four classes, 512 bits": ANNOUNCED,
         "the paper's ten classes, 2048 bits": MNIST,
@@ -79,7 +79,7 @@ def layouts() -> Iterator[Case]:
 
 
 def packings() -> Iterator[Case]:
-    """From counters to plaintexts; the sums of several clients unpack the same way."""
+    """Map counters to plaintexts; sums over several clients unpack the same way."""
     share = fixed(1)
     for name, announced, field, values, clients in (
         ("a registry", ANNOUNCED, "registration", ref.registration(ANNOUNCED, COUNTS[1]), 1),
@@ -100,7 +100,7 @@ def packings() -> Iterator[Case]:
 
 
 def draws() -> Iterator[Case]:
-    """From a seed, an alias and rounds to uniform numbers."""
+    """Map a seed, an alias and rounds to uniform numbers."""
     for name, seed, alias, first, rounds, tries in (
         ("one round", 7, "3", 1, 1, 4),
         ("two rounds, more than one block of tries", 7, "3", 2, 2, 34),
@@ -122,7 +122,7 @@ def draws() -> Iterator[Case]:
 
 
 def probabilities() -> Iterator[Case]:
-    """From the overall registry to the probability of each category."""
+    """Map the overall registry to the probability of each category."""
     for name, counts, participants, pool in (
         ("two categories", [10, 0, 40], 4, 1),
         ("capped at 1", [1, 1, 50], 20, 1),
@@ -144,7 +144,7 @@ def probabilities() -> Iterator[Case]:
 
 
 def choices() -> Iterator[Case]:
-    """From decrypted sums to what is chosen."""
+    """Map decrypted sums to the choice that follows."""
     tries = sums_of((0, 1, 2, 3), (3, 4, 5, 7), (0, 5, 6, 8), (1, 2, 3, 7))
     groups = sums_of((0, 1), (2, 3), (4, 5), (6, 7), (3, 8))
     uneven = sums_of((0, 1), (2, 3), (4, 5, 7), (6, 8), (2, 7, 8))

@@ -1,4 +1,4 @@
-"""Vectors of sessions by prices: what federations of the package played, with their requests."""
+"""Vectors of sessions with prices, recorded from federations that the package ran."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -13,7 +13,7 @@ _NODE: Final = 3
 
 
 def prices_sessions() -> Iterator[Case]:
-    """From the requests of epochs by prices to replies."""
+    """Map the requests of epochs with prices to replies."""
     usual = Prices(coverage=0.1, local_skew=1.0)
     yield _played("a node by prices", 40, usual)
     yield _played("a node by prices that counts by its samples", 40, usual, equal_weights=False)
@@ -23,7 +23,7 @@ def prices_sessions() -> Iterator[Case]:
 
 
 def _played(name: str, num_clients: int, rule: Prices, **settings: Any) -> Case:
-    """Return the part of a node in two epochs in the clear."""
+    """Return one node's part in two unencrypted epochs."""
     counts = skewed_counts(num_clients)
     settings = {"num_participants": 8, "registration_interval": 1, "tries": None} | settings
     nodes = dubhe(counts, rule=rule, simulation="plain", **settings)
@@ -41,7 +41,7 @@ def _step(played: Any, epoch: int) -> Case:
     """Return a request with its reply."""
     request = all_told(played.request | {"epoch": epoch.to_bytes(16, "big")})
     body = {name: what for name, what in played.reply.items() if name not in played.request}
-    if body.pop("public-key", None):  # it is random as well
+    if body.pop("public-key", None):  # it is random, too
         sizes = {"public-key": 32}
         return {"request": request, "reply-holds": all_told(body), "reply-sizes": sizes}
     return {"request": request, "reply": all_told(body)}

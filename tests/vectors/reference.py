@@ -1,4 +1,4 @@
-"""A second implementation, written from the specification alone: of the wire, and of a round.
+"""A second implementation, from the specification alone, of the wire format and of a round.
 
 It shares no code with the package and is short rather than fast. Where the two agree on the
 vectors, docs/reference/wire.md says what both of them do. Where they agree on a round, encryption
@@ -54,7 +54,7 @@ def header(epoch: bytes, stage: str, sequence: int) -> Fields:
 
 
 def codebook(reference_set: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the category of each slot, by listing them all."""
+    """Return the category of each slot, by enumeration."""
     classes = range(max(reference_set))
     return [u for size in sorted(reference_set) for u in combinations(classes, size)]
 
@@ -83,7 +83,7 @@ def reference_set(announced: Announced) -> tuple[int, ...]:
 
 
 def candidates(announced: Announced) -> list[list[float]]:
-    """Return the thresholds that are given, or those among which to search."""
+    """Return the given thresholds, or the candidates of the search."""
     sizes = sorted(reference_set(announced))[:-1]
     given = json.loads(announced["rule-settings"])["thresholds"]
     if given != "search":
@@ -95,13 +95,13 @@ def candidates(announced: Announced) -> list[list[float]]:
 
 
 def slots_of(announced: Announced, counts: Sequence[int]) -> list[int]:
-    """Return the place of a client's one in its registry under each candidate."""
+    """Return the slot of a client's one in its registry, for each candidate."""
     sizes = reference_set(announced)
     return [slots(sizes)[category(counts, sizes, sigma)] for sigma in candidates(announced)]
 
 
 def registration(announced: Announced, counts: Sequence[int]) -> list[int]:
-    """Return a client's one-hot registries, end to end."""
+    """Return a client's one-hot registries, concatenated."""
     length = len(slots(reference_set(announced)))
     return [int(place == own) for own in slots_of(announced, counts) for place in range(length)]
 
@@ -110,7 +110,7 @@ def registration(announced: Announced, counts: Sequence[int]) -> list[int]:
 
 
 def fixed_point(counts: Sequence[int], total: int = SCALE) -> list[int]:
-    """Return p_l in integers of this sum, by the largest remainder, ties to the lower class."""
+    """Return p_l as integers with this sum, by largest remainder; ties go to the lower class."""
     exact = [Fraction(count * total, sum(counts)) for count in counts]
     floors = [int(share) for share in exact]
     missing = total - sum(floors)
@@ -119,25 +119,25 @@ def fixed_point(counts: Sequence[int], total: int = SCALE) -> list[int]:
 
 
 def with_square(shares: Sequence[int]) -> list[int]:
-    """Return w p_l and behind it w times its squared norm, rounded half up."""
+    """Return w p_l followed by w times its squared norm, rounded half up."""
     square = Fraction(sum(share**2 for share in shares), sum(shares))
     return [*shares, int(square + Fraction(1, 2))]
 
 
 def weight(size: int, mean: float) -> float:
-    """Return how much a node counts by its samples."""
+    """Return a node's weight, from its number of samples."""
     return min(max(size / mean, 0.25), 4.0)
 
 
 def mean_size(label_counts: Sequence[Sequence[int]]) -> float:
-    """Return the mean of the samples of nodes, each cut to four times the median."""
+    """Return the mean number of samples per node, each capped at four times the median."""
     sizes = [sum(counts) for counts in label_counts]
     most = 4.0 * median(sizes)
     return sum(min(size, most) for size in sizes) / len(sizes)
 
 
 def weighted(counts: Sequence[int], own: float) -> list[int]:
-    """Return w p_l, of a node that counts by its samples; the largest w is 4."""
+    """Return w p_l for a node weighted by its samples; the largest w is 4."""
     return fixed_point(counts, round(SCALE * own / 4))
 
 
@@ -145,7 +145,7 @@ def weighted(counts: Sequence[int], own: float) -> list[int]:
 
 
 def layout(announced: Announced) -> list[dict[str, Any]]:
-    """Return name, size and place of each encrypted vector."""
+    """Return the name, size and position of each encrypted vector."""
     sizes, number = reference_set(announced), len(candidates(announced))
     kinds = {
         "registration": (number * len(slots(sizes)), 1),
@@ -185,7 +185,7 @@ def layout_digest(announced: Announced) -> bytes:
 
 
 def pack(announced: Announced, name: str, values: Sequence[int]) -> list[int]:
-    """Return the plaintexts of a vector, slot 0 in the lowest bits."""
+    """Return a vector's plaintexts, with slot 0 in the lowest bits."""
     field = next(field for field in layout(announced) if field["name"] == name)
     bits, step = field["slot-bits"], field["slots-per-ciphertext"]
     return [
@@ -198,12 +198,12 @@ def pack(announced: Announced, name: str, values: Sequence[int]) -> list[int]:
 
 
 def in_the_clear(values: Sequence[int]) -> bytes:
-    """Return what a simulated node sends in place of ciphertexts."""
+    """Return what a simulated node sends instead of ciphertexts."""
     return b"".join(struct.pack(">q", value) for value in values)
 
 
 def encrypt(n: int, plaintexts: Iterable[int], r: int) -> bytes:
-    """Encrypt with given randomness: (1 + m n) r^n mod n^2, for the i-th plaintext r + i."""
+    """Encrypt with given randomness: (1 + m n) r^n mod n^2, with r + i for the i-th plaintext."""
     square, size = n * n, n.bit_length() // 4
     return b"".join(
         ((1 + plaintext * n) * pow(r + index, n, square) % square).to_bytes(size, "big")
@@ -212,7 +212,7 @@ def encrypt(n: int, plaintexts: Iterable[int], r: int) -> bytes:
 
 
 def add(n: int, *vectors: bytes) -> bytes:
-    """Add encrypted vectors: products modulo n^2, ciphertext by ciphertext."""
+    """Add encrypted vectors: multiply modulo n^2, ciphertext by ciphertext."""
     size = n.bit_length() // 4
     total = b""
     for start in range(0, len(vectors[0]), size):
@@ -229,36 +229,36 @@ PRIME: Final = 2**61 - 1
 
 
 def hkdf(key: bytes, purpose: bytes) -> bytes:
-    """Return 32 bytes for a purpose (RFC 5869 with SHA-256, no salt)."""
+    """Return 32 bytes derived for a purpose (RFC 5869 with SHA-256, no salt)."""
     return hmac.digest(hmac.digest(bytes(32), key, "sha256"), purpose + b"\x01", "sha256")
 
 
 def pad(key: bytes, name: bytes, number: int) -> list[int]:
-    """Return numbers of 61 bits from SHAKE-256."""
+    """Return 61-bit numbers from SHAKE-256."""
     stream = hashlib.shake_256(key + name).digest(8 * number)
     words = struct.unpack(f"<{number}Q", stream)
     return [word % 2**61 % PRIME for word in words]
 
 
 def label(field: str, exchange: int) -> bytes:
-    """Return how a sum of an epoch is called."""
+    """Return the label of a sum in an epoch."""
     return prefixed(field.encode(), struct.pack(">q", exchange))
 
 
 def pad_name(group: bytes, name: bytes, number: int) -> bytes:
-    """Return how the pads of a sum of some numbers are called under a group key."""
+    """Return the name of the pads for `number` numbers of a sum under a group key."""
     return prefixed(name, struct.pack(">q", number), hashlib.sha256(group).digest())
 
 
 def tagged(group: bytes, name: bytes, values: Sequence[int]) -> list[int]:
-    """Return numbers and behind them their tag."""
+    """Return numbers followed by their tag."""
     factors = pad(group, prefixed(b"tag", name), len(values))
     tag = sum(factor * value for factor, value in zip(factors, values, strict=True))
     return [value % PRIME for value in [*values, tag]]
 
 
 def in_pads(values: Sequence[int], pads: Sequence[Sequence[int]]) -> bytes:
-    """Return numbers plus pads, eight bytes each."""
+    """Return numbers plus their pads, eight bytes each."""
     sums = (sum(column) % PRIME for column in zip(values, *pads, strict=True))
     return b"".join(struct.pack(">Q", each) for each in sums)
 
@@ -284,12 +284,12 @@ def part(  # noqa: PLR0917 - whose part of which sum
 
 
 def prefixed(*parts: bytes) -> bytes:
-    """Put parts end to end, each behind its length in four bytes."""
+    """Concatenate the parts, each after its length in four bytes."""
     return b"".join(struct.pack(">I", len(part)) + part for part in parts)
 
 
 def info(epoch: bytes, agent: bytes, recipient: bytes, modulus: bytes, digest: bytes) -> bytes:
-    """Return what a sealed key is bound to."""
+    """Return the context that a sealed key is bound to."""
     return prefixed(TAG, epoch, agent, recipient, hashlib.sha256(modulus).digest(), digest)
 
 
@@ -299,7 +299,7 @@ def public_half(private: bytes) -> bytes:
 
 
 def seal(plaintext: bytes, recipient: bytes, context: bytes, ephemeral: bytes) -> bytes:
-    """Seal by RFC 9180, base mode, with a given ephemeral key: enc || ciphertext || tag."""
+    """Seal by RFC 9180 in base mode, with a given ephemeral key: enc || ciphertext || tag."""
     kem, suite = b"KEM\x00\x20", b"HPKE\x00\x20\x00\x01\x00\x02"
     own = X25519PrivateKey.from_private_bytes(ephemeral)
     enc = own.public_key().public_bytes_raw()
@@ -346,7 +346,7 @@ def join_statement(
 
 
 def alias_digest(alias: str) -> bytes:
-    """Return what stands for an alias."""
+    """Return the digest that stands for an alias."""
     return hashlib.sha256(alias.encode()).digest()
 
 
@@ -396,19 +396,19 @@ def philox(key: int, counter: int) -> Iterator[int]:
 
 
 def draw_key(seed: int, *path: str | int) -> bytes:
-    """Return what fixes the random numbers for a purpose."""
+    """Return the key of the random numbers for a purpose."""
     return hashlib.sha256(json.dumps([seed, *path]).encode()).digest()[:16]
 
 
 def keys_of_draws(seed: int, alias: str, tries: int) -> list[bytes]:
-    """Return the keys by which a simulated node draws."""
+    """Return the keys with which a simulated node draws."""
     return [draw_key(seed, "participation", alias, block) for block in range(-(-tries // 32))]
 
 
 def keyed_draws(
     keys: Iterable[bytes], first_round: int, num_rounds: int, tries: int
 ) -> list[list[float]]:
-    """Return a simulated node's numbers, a row for each round."""
+    """Return a simulated node's numbers, one row per round."""
     rows: list[list[float]] = [[] for _ in range(num_rounds)]
     for each in keys:
         numbers = philox(int.from_bytes(each, "big"), first_round * 8)
@@ -418,19 +418,19 @@ def keyed_draws(
 
 
 def bits(flags: Iterable[bool]) -> bytes:
-    """Return flags as bits, the first one highest, filled up with zeros."""
+    """Return flags as bits, the first one highest, padded with zeros."""
     text = "".join("1" if flag else "0" for flag in flags)
     return bytes(int(text[start : start + 8].ljust(8, "0"), 2) for start in range(0, len(text), 8))
 
 
 def volunteers(announced: Announced, clients: int) -> int:
-    """Return V, how many clients shall draw a yes."""
+    """Return V, the wanted number of volunteers."""
     wanted, pool = int(announced["num-participants"]), int(announced["pool"])
     return max(wanted, min(pool * wanted, 3 * clients // 5))
 
 
 def probability(overall: Sequence[int], volunteers: int) -> list[float]:
-    """Return P of each category (eq. 6) as IEEE doubles; where nobody is, of one like any other."""
+    """Return P of each category (eq. 6) as IEEE doubles; an empty category gets V / N."""
     filled = sum(count > 0 for count in overall)
     uniform = min(1.0, volunteers / sum(overall))
     return [min(1.0, volunteers / (count * filled)) if count else uniform for count in overall]
@@ -439,7 +439,7 @@ def probability(overall: Sequence[int], volunteers: int) -> list[float]:
 def own_probabilities(
     announced: Announced, counts: Sequence[int], overall: Sequence[int]
 ) -> list[float]:
-    """Return a client's P under each candidate, from the overall registries end to end."""
+    """Return a client's P under each candidate, from the concatenated overall registries."""
     length = len(overall) // len(candidates(announced))
     rows = [overall[start : start + length] for start in range(0, len(overall), length)]
     own = slots_of(announced, counts)
@@ -448,7 +448,7 @@ def own_probabilities(
 
 
 def expectations(announced: Announced, counts: Sequence[int], overall: Sequence[int]) -> list[int]:
-    """Return what a client adds to the expected data of each candidate, end to end."""
+    """Return a client's contribution to each candidate's expected data, concatenated."""
     shares, found = [*fixed_point(counts), SCALE], own_probabilities(announced, counts, overall)
     length = len(overall) // len(found)
     there = [overall[k * length + own] > 0 for k, own in enumerate(slots_of(announced, counts))]
@@ -458,7 +458,7 @@ def expectations(announced: Announced, counts: Sequence[int], overall: Sequence[
 
 
 def best_candidate(sums: Sequence[int], num_classes: int) -> int:
-    """Return the candidate whose expected data is closest to uniform, the first of equal ones."""
+    """Return the candidate whose expected data is closest to uniform; ties go to the first."""
     width = num_classes + 1
     rows = [sums[start : start + width] for start in range(0, len(sums), width)]
 
@@ -473,7 +473,7 @@ def best_candidate(sums: Sequence[int], num_classes: int) -> int:
 
 
 def usual_candidate(announced: Announced) -> int:
-    """Return the candidate that holds where a search is not finished."""
+    """Return the candidate used until a search is finished."""
     found = candidates(announced)
     paper = reference_set(announced) == (1, 2, 10)
     return found.index([0.7, 0.1]) if paper else len(found) // 2
@@ -482,14 +482,14 @@ def usual_candidate(announced: Announced) -> int:
 def scores(
     sums: Sequence[Sequence[int]], local_skew: float = 0.0, target: Sequence[float] | None = None
 ) -> list[float]:
-    """Return the score of each try; the last number of a sum belongs to the squares."""
+    """Return the score of each try; the last number of a sum is the sum of squares."""
     return [_score([row], local_skew, target) for row in sums]
 
 
 def _score(
     rows: Sequence[Sequence[int]], local_skew: float, target: Sequence[float] | None
 ) -> float:
-    """Return the score of groups together: whole numbers over C times the sum of the weights."""
+    """Return the combined score of groups: whole numbers over C times the sum of the weights."""
     number = len(rows[0]) - 1
     ratio = [number * share for share in target] if target else [1.0] * number
     of_all = sum(wanted * wanted for wanted in ratio) / number
@@ -505,7 +505,7 @@ def _score(
 
 
 def group_sizes(participants: int, group_size: int) -> list[int]:
-    """Return the sizes of the groups that make up K, ascending."""
+    """Return the sizes of the groups that make up K, in ascending order."""
     number = participants // group_size
     size, more = divmod(participants, number)
     return [size] * (number - more) + [size + 1] * more
@@ -518,7 +518,7 @@ def best_groups(
     local_skew: float = 0.0,
     target: Sequence[float] | None = None,
 ) -> list[int]:
-    """Return the groups that are best together: of all, the first of equal ones."""
+    """Return the best combination of groups; ties go to the first."""
     of_size = [
         combinations([i for i, size in enumerate(sizes) if size == kind], wanted.count(kind))
         for kind in sorted(set(wanted))
@@ -535,30 +535,30 @@ def best_groups(
 
 
 class Round(NamedTuple):
-    """What a round is in plain numbers."""
+    """A round in plain numbers."""
 
     selections: list[list[int]]
     sums: list[list[int]]
-    """Those that an agent is asked to choose from; none if there is nothing to determine."""
+    """The selections that an agent chooses from; empty if there is nothing to determine."""
     best: list[int]
     chosen: list[int]
 
 
 def generator(seed: int, *path: str | int) -> np.random.Generator:
-    """Return the random numbers for a purpose."""
+    """Return the random generator for a purpose."""
     key = int.from_bytes(draw_key(seed, *path), "big")
     return np.random.Generator(np.random.Philox(key=key))
 
 
 def overall_registry(announced: Announced, label_counts: Sequence[Sequence[int]]) -> list[int]:
-    """Return how many clients are in each category."""
+    """Return the number of clients in each category."""
     return _added(registration(announced, counts) for counts in label_counts)
 
 
 def all_probabilities(
     announced: Announced, label_counts: Sequence[Sequence[int]], overall: Sequence[int]
 ) -> list[float]:
-    """Return each client's P by the rule of the paper."""
+    """Return each client's P under the paper's rule."""
     candidate = 0
     if len(candidates(announced)) > 1:
         told = _added(expectations(announced, counts, overall) for counts in label_counts)
@@ -576,7 +576,7 @@ def plain_round(
     server_round: int,
     first_round: int,
 ) -> Round:
-    """Choose who trains in a round, with all clients connected."""
+    """Choose the clients of a round, with all clients connected."""
     clients = range(len(label_counts))
     wanted, group_size = announced["num-participants"], announced.get("group-size")
     shares = [fixed_point(counts) for counts in label_counts]
@@ -599,7 +599,7 @@ def plain_round(
         num_sums = min(num_sums, max(num_chosen, formed))
     else:
         num_sums = num_draws
-    # The agent does not count, and a sum leaves out the least number that it has to cover.
+    # The agent is in none of its sums, and each sum leaves out at least min-cohort clients.
     most = min(len(clients) - 2, len(clients) - announced["min-cohort"])
     has_choice = num_sums > num_chosen and wanted <= most
     others = list(clients)
@@ -619,7 +619,7 @@ def plain_round(
             _filled(names, others, wanted, wanted, generator(seed, "fill-or-trim", server_round, h))
             for h, names in enumerate(yes)
         ]
-        for h, names in enumerate(selections):  # no two differ by fewer than a sum has to cover
+        for h, names in enumerate(selections):  # no two differ by fewer than min-cohort
             near = [k for k in selections[:h] if len({*k} ^ {*names}) < announced["min-cohort"]]
             selections[h] = near[0] if near else names
     if not has_choice:
@@ -644,7 +644,7 @@ def _added(rows: Iterable[Sequence[int]]) -> list[int]:
 def _filled(
     yes: Sequence[int], others: Sequence[int], fewest: int, most: int, rng: np.random.Generator
 ) -> list[int]:
-    """Cut volunteers to the most, or fill them up to the fewest."""
+    """Cut the volunteers down to the maximum, or fill them up to the minimum."""
     volunteers, eligible = set(yes), set(others)
     willing = [k for k in yes if k in eligible]
     if len(willing) > most:
@@ -657,7 +657,7 @@ def _filled(
 def _groups(
     pool: Sequence[int], wanted: int, group_size: int, most: int, rng: np.random.Generator
 ) -> list[list[int]]:
-    """Cut volunteers into random groups of the wanted sizes over and over."""
+    """Cut volunteers into random groups of the wanted sizes, repeatedly."""
     sizes, left = group_sizes(wanted, group_size), rng.permutation(pool).tolist()
     groups: list[list[int]] = []
     while len(groups) < most and len(left) >= (size := sizes[len(groups) % len(sizes)]):

@@ -14,13 +14,13 @@ from vectors import reference as ref
 Floats = NDArray[np.float64]
 
 UNIT: Final = 2**18
-"""Steps of a number in a slot, for one client."""
+"""Steps per client of a number in a slot."""
 MOST_SUMS: Final = 9
 REMEMBERED: Final = 6
 
 
 class Terms:
-    """What is announced, and how many nodes there are."""
+    """The announced terms, and the number of nodes."""
 
     def __init__(self, announced: ref.Announced, num_classes: int, num_clients: int) -> None:
         settings = json.loads(announced["rule-settings"])
@@ -45,15 +45,15 @@ class Terms:
 
     @property
     def most_entries(self) -> float:
-        """Return how many sums the label counts of a node may enter."""
+        """Return how many sums a node's label counts may enter."""
         return int(4 * self.sigma**2) if self.sigma and not self.drowns else float("inf")
 
     def width(self, exchange: int) -> int:
-        """Return how many numbers a node gives."""
+        """Return how many numbers a node contributes."""
         return self.classes + (exchange == 0) + self.weighted
 
     def room(self, exchange: int) -> int:
-        """Return what is added to each number, so that noise does not make it negative."""
+        """Return the offset added to each number, so that noise does not make it negative."""
         of_class = 6.0 * UNIT / sqrt(self.classes)
         if exchange:
             share = 0.64 if self.noise is None else self.noise * sqrt(0.1)
@@ -75,7 +75,7 @@ class Terms:
 
 @dataclass
 class State:
-    """What all nodes know in the middle of an epoch."""
+    """The state that all nodes share in the middle of an epoch."""
 
     terms: Terms
     num_sums: int = 0
@@ -86,7 +86,7 @@ class State:
     """Each exchange, newest first: the point, the means, and the variance of their noise."""
 
     def as_floats(self) -> list[float]:
-        """Return all of it in the order in which a node keeps it."""
+        """Return the whole state in the order in which a node keeps it."""
         history: list[float] = []
         for point, means, variance in self.exchanges[:REMEMBERED]:
             of_p = [] if self.terms.weighted else [sum(means)]
@@ -97,22 +97,22 @@ class State:
 
 @dataclass
 class Node:
-    """A node's ``w p``, its weight, and what it keeps from epoch to epoch."""
+    """A node's ``w p``, its weight, and what it keeps between epochs."""
 
     labels: list[float]
     weight: float
     spent: float = 0.0
-    """Share of the sums that its label counts may enter."""
+    """The part of its account that is spent."""
     left: list[float] = field(default_factory=list)
     kept: State | None = None
-    """The state of which `left` is the flat form."""
+    """The state that `left` holds in flat form."""
 
     def is_spent(self, terms: Terms) -> bool:
-        """Return whether its label counts may enter no further sum."""
+        """Return whether its label counts may enter no more sums."""
         return self.spent + self.cost(terms) > 1 + 1e-9
 
     def cost(self, terms: Terms) -> float:
-        """Return which part of its account a sum takes."""
+        """Return the part of its account that one sum costs."""
         return max(1.0, self.weight) ** 2 / terms.most_entries
 
 
@@ -133,13 +133,13 @@ def noise(terms: Terms, exchange: int, rng: np.random.Generator, share: float) -
 
 
 def noise_of_members(terms: Terms, seed: int, sequence: int, exchange: int) -> list[list[int]]:
-    """Return what each member of a committee adds to a sum."""
+    """Return the noise of each committee member in a sum."""
     paths = [("member", sequence, exchange, place) for place in range(terms.members)]
     return [noise(terms, exchange, ref.generator(seed, *path), 1.0) for path in paths]
 
 
 def numbers(state: State, node: Node, rng: np.random.Generator, *, is_spent: bool) -> list[int]:
-    """Return what a node adds to the next sum."""
+    """Return a node's contribution to the next sum."""
     terms, exchange = state.terms, state.num_sums
     if exchange:
         p = chance(logit(state, node))
@@ -172,7 +172,7 @@ class Scale:
 
 
 def scale(state: State) -> Scale:
-    """Return what the opening says of the clients."""
+    """Return what the opening says about the clients."""
     terms = state.terms
     *labels, square, weight_square, deviation = state.opening
     weight, classes = sum(labels), terms.classes
@@ -194,7 +194,7 @@ def scale(state: State) -> Scale:
 
 
 def opened(terms: Terms, means: list[float]) -> list[float]:
-    """Return the means of an opening, moved to where clients can have them."""
+    """Return the means of an opening, moved to values that clients can have."""
     labels, square, weight, weight_square = means[: terms.classes], means[terms.classes], 1.0, 1.0
     if terms.weighted:
         weight = min(max(sum(labels), 0.25), 4.0)
@@ -216,7 +216,7 @@ def least(
     *,
     reach: float,
 ) -> Floats:
-    """Return where ``curve(rows at) + linear . at + ridge . at^2 / 2`` is least, by Newton."""
+    """Return the minimum of ``curve(rows at) + linear . at + ridge . at^2 / 2``, by Newton."""
 
     def value(where: Floats) -> float:
         return curve(rows @ where)[0] + float(linear @ where + ridge @ where**2 / 2.0)
@@ -225,7 +225,7 @@ def least(
         _, first, second = curve(rows @ at)
         slope = rows.T @ first + linear + ridge * at
         bend = rows.T @ (second[:, None] * rows) + np.diag(ridge)
-        # In units in which the diagonal is 1, so that prices that nothing bends do no harm.
+        # Scaled to a unit diagonal, so that prices without curvature do no harm.
         units = np.outer(np.sqrt(np.diag(bend)), np.sqrt(np.diag(bend)))
         step = -np.linalg.solve(bend / units, slope / np.sqrt(np.diag(bend)))
         step /= np.sqrt(np.diag(bend))
@@ -243,14 +243,14 @@ def least(
 
 @dataclass
 class Synthetic:
-    """Synthetic clients: ``w p``, w and share of all."""
+    """Synthetic clients: ``w p``, w, and each one's share of all clients."""
 
     labels: Floats
     weights: Floats
     shares: Floats
 
     def fit(self, answers: Floats, means: Floats, ridge: Floats) -> "Synthetic":
-        """Return the clients with the nearest shares with which answers have these means."""
+        """Return the clients with the nearest shares for which the answers have these means."""
 
         def curve(logs: Floats) -> tuple[float, Floats, Floats]:
             shares = self.shares * np.exp(np.minimum(logs, 50.0))
@@ -261,7 +261,7 @@ class Synthetic:
 
 
 def uniforms(classes: int) -> Floats:
-    """Return the public numbers of the drawn clients: three blocks, a row for each client."""
+    """Return the public random numbers of the drawn clients: three blocks, one row per client."""
     return ref.generator(0, "synthetic clients", classes).random((3, 3000, classes))
 
 
@@ -411,12 +411,12 @@ def fitted(
 
 
 def chance(logits: Any) -> Any:
-    """Return P of a logit."""
+    """Return P for a logit."""
     return np.exp(-np.logaddexp(0.0, -logits))
 
 
 def logit(state: State, node: Node) -> float:
-    """Return the logit of a node's P at the prices of a state."""
+    """Return the logit of a node's P at a state's prices."""
     told, (a, *prices) = scale(state), state.point
     x = [share - node.weight * wanted for share, wanted in zip(node.labels, told.target)]  # noqa: B905
     found = a - told.kappa * sum(part**2 for part in x)
@@ -425,7 +425,7 @@ def logit(state: State, node: Node) -> float:
 
 
 def probability(terms: Terms, state: State, node: Node, dither: float) -> float:
-    """Return with what probability a node volunteers: one of 16 levels."""
+    """Return the probability that a node volunteers: one of 16 levels."""
     share = terms.volunteers / terms.clients
     if not scale(state).kappa:
         return share
@@ -452,20 +452,20 @@ def nodes_of(announced: ref.Announced, label_counts: Sequence[Sequence[int]]) ->
 def epoch(
     announced: ref.Announced, nodes: Sequence[Node], seed: int, sequence: int
 ) -> tuple[list[float], State | None, int]:
-    """Return each node's probability, the last state, and how many sums it took.
+    """Return each node's probability, the last state, and the number of sums.
 
-    The nodes count the sums that they enter, and keep what an epoch leaves.
+    The nodes count the sums that they enter, and keep what outlasts the epoch.
     """
     terms = Terms(announced, len(nodes[0].labels), len(nodes))
     state = State(terms)
 
     def rngs(exchange: int) -> list[np.random.Generator]:
-        """Return each node's random numbers in an exchange."""
+        """Return each node's random generator in an exchange."""
         path = "rounding", sequence, exchange
         return [ref.generator(seed, path[0], str(row), *path[1:]) for row in range(terms.clients)]
 
     def add_up(draws: Sequence[np.random.Generator]) -> list[int]:
-        """Let all nodes tell their numbers."""
+        """Let all nodes contribute."""
         told = []
         for node, rng in zip(nodes, draws, strict=True):
             is_spent = node.is_spent(terms)

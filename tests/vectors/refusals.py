@@ -62,7 +62,7 @@ FEWER_THAN_HALF: Final[dict[str, Any]] = {"num-clients": 4, "total": [4] + [0] *
 
 
 def bad_sessions() -> Iterator[Case]:
-    """From requests to what a node refuses: it keeps its memory, but for what it decrypted."""
+    """Yield requests that a node refuses; it keeps its memory, but counts what it decrypted."""
     yield from _stale()
     yield from _keygen()
     yield from _register()
@@ -387,7 +387,7 @@ def _determine() -> Iterator[Case]:
 
 
 def _one(group: Sequence[int], change: Sequence[int]) -> dict[str, Any]:
-    """Return a request with one sum that is not valid."""
+    """Return a request with one invalid sum."""
     sums = [sum(column) for column in zip(change, *map(fixed, group), strict=True)]
     vector = encrypted(ANNOUNCED, "distribution", sums)
     return {"sums": vector, "num-sums": [1], "num-clients": [len(group)]}

@@ -1,4 +1,4 @@
-"""Vectors of a node in a session: what it answers."""
+"""Vectors of a node's replies in a session."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ DRAWS: Final = {"decisions": decisions(P_OWN), "unwilling": b"\0"}
 
 
 def sessions() -> Iterator[Case]:
-    """From requests to the replies of a node: in the clear, or what they hold or decrypt to."""
+    """Map requests to a node's replies: in plain numbers, or what they hold or decrypt to."""
     away = OWNER | {"unwilling-rounds": [0]}
     for name, willing, owner in (
         ("a node", True, OWNER),

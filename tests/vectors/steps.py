@@ -1,4 +1,4 @@
-"""How the vectors of sessions are told: a node, what it keeps, and what it is asked in turn."""
+"""How session vectors are written: a node, its memory, and the requests in order."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -33,14 +33,14 @@ Announced = Mapping[str, Any]
 def session(
     name: str, kept: Case | None, *steps: Case, owner: Mapping[str, Any] = OWNER, **more: Any
 ) -> Case:
-    """Return a session of the node of row 1: who owns it, what it keeps, and the requests."""
+    """Return a session of the node of row 1: its owner's settings, its memory, and the requests."""
     label_counts = more.pop("label_counts", COUNTS[1])
     case = {"name": name, "owner": dict(owner), "label-counts": label_counts} | more
     return case | ({} if kept is None else {"kept": kept}) | {"steps": list(steps)}
 
 
 def joined(announced: Announced = ANNOUNCED, **more: Any) -> Case:
-    """Return what a node keeps that joined."""
+    """Return the memory of a node that joined."""
     return {
         "parameters": all_told(announced), "label-counts": COUNTS[1], "epoch": EPOCH.hex(),
         "sequence": 2, "delivery-private-key": NODE.hex(), "registered": False,
@@ -48,7 +48,7 @@ def joined(announced: Announced = ANNOUNCED, **more: Any) -> Case:
 
 
 def registered(announced: Announced = ANNOUNCED) -> Case:
-    """Return what a node keeps that registered."""
+    """Return the memory of a node that registered."""
     key = {"modulus": MODULUS.hex(), "p": f"{P:064x}"} if announced["vault"] == "paillier" else {}
     return joined(announced, registered=True, **{"num-joined": len(COUNTS)}, **key)
 
@@ -56,23 +56,23 @@ def registered(announced: Announced = ANNOUNCED) -> Case:
 def ask(
     stage: str, values: Mapping[str, Any], sequence: int = 3, /, epoch: bytes = EPOCH, **reply: Any
 ) -> Case:
-    """Return a request, and what its reply `decrypts_to`, `holds` or has for `sizes`."""
+    """Return a request, and what its reply `decrypts_to`, `holds`, or has as `sizes`."""
     step = {"request": all_told(ref.header(epoch, stage, sequence) | ref.fields_of(values))}
     return step | {f"reply-{name.replace('_', '-')}": what for name, what in reply.items()}
 
 
 def answers(step: Case, reply: Mapping[str, Any]) -> Case:
-    """Return a request with the reply."""
+    """Return a request with its reply."""
     return step | {"reply": all_told(ref.fields_of(reply))}
 
 
 def refused(step: Case, error: str = "RefusedError") -> Case:
-    """Return a request with the error."""
+    """Return a request with its error."""
     return step | {"error": error}
 
 
 def given(announced: Announced = ANNOUNCED, exchange: int = 0, /, **changes: Any) -> dict[str, Any]:
-    """Return the sum of an exchange over the nine nodes, as nodes are given it, or another one."""
+    """Return the sum over the nine nodes in an exchange, as nodes receive it, or a changed one."""
     field, total = "registration", overall(announced)
     if exchange and len(ref.candidates(announced)) > 1:
         field, total = "settlement", expected(announced)
@@ -86,7 +86,7 @@ def draw(announced: Announced = ANNOUNCED, exchange: int = 0) -> dict[str, Any]:
 
 
 def drawing(rounds: int, tries: int, first: int = 1) -> dict[str, Any]:
-    """Return for which rounds a node shall draw."""
+    """Return the rounds for which a node draws."""
     return {"first-round": first, "num-rounds": rounds, "num-tries": tries}
 
 
@@ -97,7 +97,7 @@ def decisions(p: float, first: int = 1, rounds: int = 2, tries: int = 3) -> byte
 
 
 def usual_answer(announced: Announced = ANNOUNCED, sequence: int = 3) -> Case:
-    """Return a draw by which a node gets to know the sum of the registrations."""
+    """Return a draw that tells a node the sum of the registrations."""
     p = ref.own_probabilities(announced, COUNTS[1], overall(announced))[0]
     reply = {"decisions": decisions(p, 9, 1, 1), "unwilling": b"\0"}
     asked = draw(announced) | drawing(1, 1, first=9)
@@ -112,12 +112,12 @@ def after_a_draw(name: str, *steps: Case, announced: Announced = ANNOUNCED) -> C
 def refuses(
     name: str, kept: Case | None, stage: str, values: Any, error: str = "RefusedError", **more: Any
 ) -> Case:
-    """Return a session of a single request, which is refused."""
+    """Return a session with a single request, which is refused."""
     return session(name, kept, refused(ask(stage, values), error), **more)
 
 
 def choose(announced: Announced, *rounds: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return a request to choose among sums over some of the nine nodes in each round."""
+    """Return a request to choose among sums over some of the nine nodes, for each round."""
     groups = [group for each in rounds for group in each]
     vectors = [encrypted(announced, "distribution", sums) for sums in sums_of(*groups)]
     return {
@@ -128,7 +128,7 @@ def choose(announced: Announced, *rounds: Sequence[Sequence[int]]) -> dict[str, 
 
 
 def delivered(**changes: Any) -> dict[str, Any]:
-    """Return a request to register under the key of the agent."""
+    """Return a request to register under the agent's key."""
     announced = changes.get("announced", ANNOUNCED)
     signer, signed = changes.pop("signer", None), changes.pop("signed", {})
     case = sealing(**changes)

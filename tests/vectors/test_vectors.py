@@ -1,4 +1,4 @@
-"""The package does what the vectors say, which whoever writes another client has as well."""
+"""The package does what the vectors say; authors of another client have the same vectors."""
 
 import json
 from functools import reduce
@@ -50,7 +50,7 @@ FOLDER = Path(__file__).parent
 
 
 def cases(*topics: str) -> pytest.MarkDecorator:
-    """Run a test on each vector of some files."""
+    """Run a test on each vector of the given files."""
     found: list[Case] = []
     for topic in topics:
         content = json.loads((FOLDER / f"{topic}.json").read_text(encoding="utf-8"))
@@ -60,7 +60,7 @@ def cases(*topics: str) -> pytest.MarkDecorator:
 
 
 def announced(told: Case) -> JoinRequest:
-    """Return the parameters of an epoch."""
+    """Return the announced parameters of an epoch."""
     return decode(JoinRequest, values(told))
 
 
@@ -78,21 +78,21 @@ def layout_of(case: Case) -> Layout:
 
 
 def error(case: Case) -> type[Exception]:
-    """Return the class of the error that a bad vector leads to."""
+    """Return the class of the error that a bad vector causes."""
     kind = getattr(errors, case["error"])
     assert issubclass(kind, errors.DubheError)
     return kind  # type: ignore[no-any-return]
 
 
 def test_the_files_are_what_the_reference_makes() -> None:
-    """Who changes a vector, or the format, has to change both."""
+    """A change to a vector or to the format has to change both."""
     written = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
     assert written == dict(make.files())
 
 
 @cases("categories")
 def test_a_category_and_its_slot(case: Case) -> None:
-    """Algorithm 1, and the rank of a class set among all."""
+    """Algorithm 1, and the rank of a set of classes among all sets."""
     codebook = Codebook(case["reference-set"])
     sizes = sorted(case["reference-set"])[:-1]
     thresholds = dict(zip(sizes, case["thresholds"], strict=True))
@@ -104,7 +104,7 @@ def test_a_category_and_its_slot(case: Case) -> None:
 
 @cases("distributions")
 def test_a_distribution_in_fixed_point(case: Case) -> None:
-    """Shares of sum 2**20 by the largest remainder, and the rounded squared norm."""
+    """The shares sum to 2**20, by the largest remainder, and the squared norm is rounded."""
     shares = fixed_point_distribution(case["label-counts"])
     assert with_square(shares).tolist() == case["shares-and-square"]
     assert shares.sum() == 2**20
@@ -112,7 +112,7 @@ def test_a_distribution_in_fixed_point(case: Case) -> None:
 
 @cases("layouts")
 def test_a_layout(case: Case) -> None:
-    """Widths, numbers of ciphertexts and digest follow from the announced parameters."""
+    """The announced parameters fix widths, numbers of ciphertexts and the digest."""
     rule, layout = terms(case).rule, layout_of(case)
     assert isinstance(rule, Paper)
     assert [list(sigma.values()) for sigma in rule.candidates] == case["candidates"]
@@ -143,7 +143,7 @@ def test_counters_in_plaintexts(case: Case) -> None:
 
 @cases("messages")
 def test_a_message(case: Case) -> None:
-    """Values become these fields, of these types, and come back from them."""
+    """Values become these fields, of these types, and turn back into the same values."""
     told, header = values(case["fields"]), Envelope(inputs.EPOCH, case["stage"], case["sequence"])
     if case["kind"] == "request":
         opened, body = open_request(told)
@@ -167,7 +167,7 @@ def test_a_ciphertext(case: Case) -> None:
     public_key = PublicKey.from_bytes(bytes.fromhex(case["modulus"]), 512)
     key = SecretKey.from_bytes(bytes.fromhex(case["p"]), public_key)
     plaintexts, vector = [int(text, 16) for text in case["plaintexts"]], case["vector"]
-    # What is encrypted anew is another ciphertext of the same.
+    # Encrypting again gives another ciphertext of the same plaintext.
     again = key.encrypt(plaintexts)
     assert again.hex() != vector
     assert key.decrypt(bytes.fromhex(vector)) == key.decrypt(again) == plaintexts
@@ -175,7 +175,7 @@ def test_a_ciphertext(case: Case) -> None:
 
 @cases("committees")
 def test_a_sum_that_a_committee_opens(case: Case) -> None:
-    """Nodes send these vectors, members these parts of their total, and the sum is this."""
+    """Nodes send these vectors, members these parts of the total, and the sum is as given."""
     vault = terms_of(announced(case["parameters"]), 4).vault
     assert isinstance(vault, Committee)
     label = Label(case["field"], case["exchange"])
@@ -207,7 +207,7 @@ def test_a_sum_that_a_committee_opens(case: Case) -> None:
 
 @cases("sealed_keys")
 def test_a_sealed_key(case: Case) -> None:
-    """It opens for its recipient, in its context."""
+    """A sealed key opens for its recipient, in its context."""
     public_key = PublicKey.from_bytes(bytes.fromhex(case["modulus"]), 512)
     context = SealingContext(
         PROTOCOL_TAG,
@@ -227,7 +227,7 @@ def test_a_sealed_key(case: Case) -> None:
 
 @cases("signatures")
 def test_statements_and_signatures(case: Case) -> None:
-    """What is signed is put together the same way, and Ed25519 repeats itself."""
+    """Statements are built the same way, and Ed25519 signatures are deterministic."""
     told, epoch = announced(case["parameters"]), bytes.fromhex(case["epoch"])
     assert parameters_digest(told).hex() == case["parameters-digest"]
     signing_key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(case["signing-key"]))
@@ -248,7 +248,7 @@ def test_statements_and_signatures(case: Case) -> None:
 
 @cases("draws")
 def test_simulated_draws(case: Case) -> None:
-    """The very same numbers, to the last bit."""
+    """The numbers agree to the last bit."""
     rounds, tries = (case["first-round"], case["num-rounds"]), case["num-tries"]
     drawn = simulated_draws(case["seed"], case["alias"], *rounds, tries)
     assert drawn.tolist() == case["numbers"]
@@ -257,7 +257,7 @@ def test_simulated_draws(case: Case) -> None:
 
 @cases("probabilities")
 def test_the_probability_of_each_category(case: Case) -> None:
-    """Eq. 6, to the last bit; a node whose category is empty draws like any other."""
+    """Eq. 6, to the last bit; a node in an empty category has probability V / N."""
     overall = np.array(case["overall-registry"])
     wanted = expected_volunteers(case["num-participants"], case["pool"], overall.sum())
     assert wanted == case["num-volunteers"]
@@ -288,7 +288,7 @@ def test_what_is_chosen(case: Case) -> None:
 
 
 def policy(case: Case) -> NodePolicy:
-    """Return what the owner of a node decides."""
+    """Return the settings of a node's owner."""
     owner: Any = {name.replace("-", "_"): what for name, what in case["owner"].items()}
     away = owner.pop("unwilling_rounds", [])
     if "signing_key" in owner:
@@ -302,7 +302,7 @@ def policy(case: Case) -> NodePolicy:
 
 
 def session(case: Case) -> ClientSession:
-    """Return a node that knows what the vector says it knows."""
+    """Return a node with the memory that the vector describes."""
     if "kept" not in case:
         return ClientSession(policy(case))
     kept = case["kept"]
@@ -325,7 +325,7 @@ def session(case: Case) -> ClientSession:
 
 
 def check_reply(node: ClientSession, step: Case, reply: Fields) -> None:
-    """Compare a reply with what the vector says of it."""
+    """Compare a reply with the vector."""
     request = values(step["request"])
     header = {name: reply.pop(name) for name in ("epoch", "stage", "sequence", "version")}
     assert header == {name: request[name] for name in header}
@@ -347,7 +347,7 @@ def check_reply(node: ClientSession, step: Case, reply: Fields) -> None:
 
 
 def play(case: Case) -> None:
-    """Ask a node in turn; what it refuses costs no more than was decrypted."""
+    """Send a node its requests in turn; a refusal costs no more than the decryptions."""
     node = session(case)
     for step in case["steps"]:
         request = values(step["request"])
@@ -363,19 +363,19 @@ def play(case: Case) -> None:
 
 @cases("sessions", "prices_sessions")
 def test_what_a_node_answers(case: Case) -> None:
-    """The replies are these, or hold or decrypt to the same."""
+    """The replies are equal to the vector's, or hold or decrypt to the same numbers."""
     play(case)
 
 
 @cases("bad_sessions")
 def test_what_a_node_refuses(case: Case) -> None:
-    """It keeps its memory, but for what it has decrypted by then."""
+    """The node keeps its memory, but counts what it has decrypted by then."""
     play(case)
 
 
 @cases("bad_messages")
 def test_what_is_no_message(case: Case) -> None:
-    """It is refused with an error of this type."""
+    """The message is refused with an error of this type."""
     expected = Envelope(inputs.EPOCH, case["stage"], case["sequence"])
 
     def read(fields: Case) -> object:

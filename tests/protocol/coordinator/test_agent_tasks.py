@@ -1,4 +1,4 @@
-"""Tests of what an agent is asked of a round: an agent in none of its tries, tries or groups."""
+"""Tests of an agent's task in a round: an agent outside its own tries; tries; groups."""
 
 from dataclasses import replace
 
@@ -47,24 +47,24 @@ def selecting(epoch: Epoch, num_participants: int) -> Epoch:
 
 
 def spending(epoch: Epoch, *sums: int) -> Epoch:
-    """Return the epoch after its agents, by index, were given these numbers of sums."""
+    """Return the epoch after its agents, by index, have received these numbers of sums."""
     return replace(epoch, num_draws=0, num_sums=dict(zip(epoch.registered, sums, strict=True)))
 
 
 def agent_of(question: CutRound) -> int | None:
-    """Return the agent that is asked, or None if nobody is."""
+    """Return the agent that is asked, or None if none is."""
     return question.agent if isinstance(question, AgentTask) else None
 
 
 def without(*indices: int) -> NDArray[np.bool_]:
-    """Return all nodes but some."""
+    """Return all nodes except these."""
     available = ALL.copy()
     available[list(indices)] = False
     return available
 
 
 def test_who_is_away_or_failed_or_spent_is_passed_over(epoch: Epoch) -> None:
-    """The next in the order takes the place; who has just enough sums left does not."""
+    """The next one in order takes over; an agent with just enough sums left is not skipped."""
     spent = [0] * N
     spent[ORDER[2]] = 1
     drawn = draw(4, available=without(ORDER[0]))
@@ -144,7 +144,7 @@ def large(epoch: Epoch) -> Epoch:
 def test_groups_are_disjoint_and_lack_their_agent(  # noqa: PLR0917 - all that matters
     large: Epoch, rate: float, away: set[int], failed: frozenset[int], spent: int, seed: int
 ) -> None:
-    """Whoever draws, is away or failed: the first groups make up K, and so does any answer."""
+    """The first groups always make up K, and so does any answer, whoever draws, leaves or fails."""
     decisions = generator(seed, "draw").random((30, 1)) < rate
     available = np.array([row not in away for row in range(30)])
     drawn = DrawnRound(decisions, available, ())

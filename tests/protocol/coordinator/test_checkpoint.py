@@ -1,4 +1,4 @@
-"""Tests of what of the server's state survives its process."""
+"""Tests of the part of the server's state that outlives its process."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ def saved(nodes: Nodes) -> Any:
 
 
 def resume(nodes: Nodes) -> None:
-    """Let another server go on from what this one saved."""
+    """Let another server continue from what this one saved."""
     nodes.state = nodes.selector.load_state_dict(saved(nodes))
 
 
@@ -54,7 +54,7 @@ def test_another_seed_is_refused() -> None:
 
 @pytest.mark.parametrize(("settings", "is_same"), [({}, True), ({"seed": None}, False)])
 def test_real_nodes_get_new_lots(settings: Any, is_same: bool) -> None:
-    """Where the operator gave no seed: they may have read a sum that the server forgot."""
+    """Without the operator's seed, since nodes may have read a sum that the server forgot."""
     nodes = federation(simulation=None, policy={"simulated": False}, **settings)
     nodes.play(1)
     state = nodes.selector.load_state_dict(saved(nodes))
@@ -80,7 +80,7 @@ def test_a_run_that_has_begun_goes_on_with_fewer_nodes() -> None:
     ],
 )
 def test_a_forged_state_is_refused(change: dict[str, Any], message: str) -> None:
-    """It is no way to make a server fail later."""
+    """It is refused at once, instead of failing later."""
     nodes = federation()
     nodes.play(1)
     with pytest.raises(CheckpointError, match=message):

@@ -96,7 +96,7 @@ def test_what_is_not_a_ciphertext_is_in_no_sum(plain: bool) -> None:
 
 
 def test_agents_are_drawn_by_the_seed_for_each_round() -> None:
-    """Each node once."""
+    """The order has each node once."""
     nodes = tuple(range(10, 40))
     agents = CONTEXT.agents(nodes)
     assert sorted(agents) == list(nodes) != list(agents)
@@ -106,7 +106,7 @@ def test_agents_are_drawn_by_the_seed_for_each_round() -> None:
 
 
 def test_agents_of_a_refused_epoch_come_last() -> None:
-    """Their answer may be the reason; in an epoch that nobody refused nobody is suspected."""
+    """Their answer may be the reason; without a refusal, no agent is suspected."""
     nodes = (1, 2, 3, 4, 5, 6)
     first, second, *rest = CONTEXT.agents(nodes)
     with_used_agents = CONTEXT.with_used_agents([first])
@@ -116,11 +116,11 @@ def test_agents_of_a_refused_epoch_come_last() -> None:
 
 
 class TestQuorum:
-    """Too few nodes end a round with a sentence that says what to do."""
+    """If too few nodes are left, the round ends with a sentence that says what to do."""
 
     @staticmethod
     def sentence(context: Context, num_nodes: int = 2, what: str = "registered") -> str:
-        """Return what is said where so few are left."""
+        """Return the sentence for a round with this few nodes left."""
         with pytest.raises(GivenUpError) as error:
             context.check_quorum(num_nodes, what, None)
         assert isinstance(error.value, QuorumError)

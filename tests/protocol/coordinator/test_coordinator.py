@@ -42,7 +42,7 @@ STAGES = "dubhe_flwr.protocol.coordinator.stages."
 
 
 def test_every_stage_comes_to_an_outcome_that_something_follows() -> None:
-    """And what goes on from an outcome goes on from nothing else but a rest or replies."""
+    """What handles an outcome handles nothing else except a pause or replies."""
     between = AwaitingInEpoch, AwaitingMembers
     kinds = [kind for above in (Awaiting, *between) for kind in above.__subclasses__()]
     stages = [kind for kind in kinds if kind.__module__.startswith(STAGES)]
@@ -79,7 +79,7 @@ def outcomes(hint: Any) -> Iterator[type]:
     ],
 )
 def test_the_order_of_the_stages(settings: dict[str, Any], stages: str) -> None:
-    """An agent makes a key where there is one, a search takes two sums, one try no agent."""
+    """An agent makes a key if there is one; a search takes two sums, a single try no agent."""
     nodes = federation(24, registration_interval=2, **settings)
     first = nodes.play(1)
     requests: Any = [e.request for e in nodes.exchanges]

@@ -1,4 +1,4 @@
-"""Tests of what a sentence on lost replies advises."""
+"""Tests of the advice on lost replies."""
 
 import re
 
@@ -9,7 +9,7 @@ from dubhe_flwr.protocol.coordinator.dropped_replies import REMEDIES_OF_DECLINED
 
 
 def test_losses_add_up() -> None:
-    """Over the exchanges of a round, by stage."""
+    """They add up over the exchanges of a round, by stage."""
     reports = [
         StageReport(stage, 9, 0, lost, 10, 20)
         for stage, lost in (("join", {"no reply": [1, 2]}), ("settle", {"no reply": [3]})) * 2
@@ -37,7 +37,7 @@ def test_losses_add_up() -> None:
 def test_the_remedy_fits_the_losses(
     lost: dict[str, int], advice: str | None, for_settings: bool
 ) -> None:
-    """Waiting helps nobody where nodes refuse what the operator has set."""
+    """Waiting does not help if nodes refuse the operator's settings."""
     nodes = {reason: range(number) for reason, number in lost.items()}
     reports = [StageReport("join", 9, 0, nodes, 10, 20)]
     found = remedy(reports)

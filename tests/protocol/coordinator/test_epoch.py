@@ -1,4 +1,4 @@
-"""Tests of what the server knows of an epoch."""
+"""Tests of the server's view of an epoch."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def sized(epoch: Epoch, num_clients: int, **announced: object) -> Epoch:
 def test_groups_and_sums_of_a_round(
     epoch: Epoch, selection: tuple[int, int, int | None, int], sums: int
 ) -> None:
-    """As many groups as N clients make up for K, the groups' size and H; none without a choice."""
+    """The numbers follow from N, K, the groups' size and H; there are none without a choice."""
     num_clients, num_participants, group_size, tries = selection
     changed = sized(
         epoch,

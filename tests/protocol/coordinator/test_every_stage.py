@@ -28,7 +28,7 @@ EVERY = (*OF_ALL, *OF_AN_AGENT)
 
 
 def sized(field: str, reason: str) -> list[tuple[Any, str]]:
-    """Return ways in which a field has another size."""
+    """Return ways to give a field the wrong size."""
     return [
         (lambda r: {**r, field: r[field][1:]}, reason),
         (lambda r: {**r, field: r[field] + b"\0"}, reason),
@@ -38,7 +38,7 @@ def sized(field: str, reason: str) -> list[tuple[Any, str]]:
 
 
 def vectors(*fields: str) -> list[tuple[Any, str]]:
-    """Return ways in which fields are not the ciphertexts that are wanted."""
+    """Return ways to spoil fields that should hold ciphertexts."""
     return [
         *(fault for field in fields for fault in sized(field, "wrong size of ciphertexts")),
         (lambda r: {**r, **{f: bytes(len(r[f])) for f in fields}}, "invalid ciphertext"),
@@ -51,7 +51,7 @@ def vectors(*fields: str) -> list[tuple[Any, str]]:
 
 
 def answer(*indices: int) -> Any:
-    """Return what names these tries or groups."""
+    """Return an answer that names these tries or groups."""
     return lambda r: {**r, "chosen": np.array(indices, dtype=">i8").tobytes()}
 
 
@@ -135,7 +135,7 @@ def test_an_agent_that_fails_is_replaced(stage: str, spoil: Any, reason: str) ->
 @pytest.mark.parametrize("stage", EVERY)
 @pytest.mark.parametrize("on_failure", ["raise", "random"])
 def test_silence(stage: str, on_failure: str) -> None:
-    """It ends the round as the operator says; only the best try can be done without."""
+    """It ends the round as `on_failure` says; only the best try is optional."""
     nodes = federation(on_failure=on_failure, **SEARCH)
     with altered(nodes, stage, lost):
         if stage != "determine" and on_failure == "raise":

@@ -27,16 +27,16 @@ def silent(nodes: Nodes, stage: str, *answering: int) -> None:
 
 
 def by_chance(plan: Plan, nodes: set[int], number: int = 4) -> bool:
-    """Return whether a plan has this number of these nodes, at random."""
+    """Return whether a plan has this number of these nodes, selected at random."""
     return plan.fallback and len({*plan.participants} & nodes) == len(plan.participants) == number
 
 
 class TestErrors:
-    """What chance mends and what it does not."""
+    """Which errors random selection replaces, and which it does not."""
 
     @pytest.mark.parametrize("on_failure", ["raise", "random"])
     def test_settings_that_cannot_work_are_always_an_error(self, on_failure: str) -> None:
-        """So that a typing error is not trained through for days; faults of the program surface."""
+        """Otherwise a typo would train for days, and bugs would be hidden."""
         settings = federation(on_failure=on_failure).selector.settings  # type: ignore[attr-defined]
         context = Context(settings, Run(seed=7), RoundProgress())
         with pytest.raises(SettingsError):
@@ -46,7 +46,7 @@ class TestErrors:
     def test_any_other_error_of_the_package_ends_the_round_alone(
         self, kind: type, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """By default it passes as it is; chance tells its sentence. A settled epoch goes on."""
+        """By default the error passes unchanged; the fallback logs it. A settled epoch goes on."""
         error = InvalidCiphertextError("No ciphertext.")
 
         def take(*_: Any) -> Any:
@@ -73,7 +73,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("label_counts", [[1] * 5, [-1] * 4])
     def test_what_the_operator_has_to_change_is_an_error(self, label_counts: list[int]) -> None:
-        """Where all nodes decline for a wrong setting, no round will ever work."""
+        """If all nodes decline because of a wrong setting, no round will ever work."""
         nodes = federation()
         for node_id, policy in nodes.policies.items():
             nodes.policies[node_id] = replace(policy, label_counts=lambda: label_counts)
@@ -82,7 +82,7 @@ class TestErrors:
         assert "on_failure" not in str(error.value)
 
     def test_a_no_of_all_ends_no_run(self) -> None:
-        """Nobody is left to train, but no setting is to blame: the round is skipped."""
+        """No node is left to train, but no setting is to blame: the round is skipped."""
         nodes = federation()
         wills(nodes, range(NUM_CLIENTS), lambda server_round: server_round != 0)
         assert nodes.play(1).participants == ()
@@ -93,7 +93,7 @@ class TestErrors:
 
 
 class TestWho:
-    """Connected, eligible nodes that did not decline; nodes that agreed come first."""
+    """Random selection takes connected, eligible nodes; nodes that agreed come first."""
 
     def test_who_declined_is_not_drafted(self) -> None:
         """Even if that leaves fewer than K; a no holds until another answer comes."""
@@ -111,7 +111,7 @@ class TestWho:
         assert any(out & set(plan.participants) for plan in plans)
 
     def test_nor_in_a_round_that_was_drawn_ahead(self) -> None:
-        """What a node said when it drew holds for the round that begins later."""
+        """A node's answer in a draw holds for the round that begins later."""
         nodes = federation(rounds_per_draw=2)
         wills(nodes, range(4), lambda server_round: server_round != 2)
         nodes.play(1)
@@ -145,7 +145,7 @@ def test_it_repeats_by_alias_after_a_failed_join() -> None:
 
 
 def test_who_told_no_alias_comes_last() -> None:
-    """Whichever aliases are known; other nodes are named by their ids."""
+    """Known aliases change nothing; other nodes are named by their ids."""
     nodes = federation(quorum=4)
     named = nodes.ids[:3]
     for node_id, alias in zip(named, ("tablet", "laptop", "10"), strict=True):

@@ -26,7 +26,7 @@ from dubhe_flwr.protocol.plan import StageReport
     ],
 )
 def test_how_long_an_epoch_lasts(num_clients: int, options: Any, begins: list[int]) -> None:
-    """Its interval, or until its agents have spent their sums; sums that none decrypts end none."""
+    """It lasts for its interval or until its agents' sums are spent, if agents decrypt any."""
     nodes = federation(num_clients, **options)
     plans = nodes.rounds(1, 13)
     assert [plan.server_round for plan in plans if plan.stages[0].stage == "join"] == begins
@@ -51,7 +51,7 @@ def test_how_long_an_epoch_lasts(num_clients: int, options: Any, begins: list[in
     ],
 )
 def test_newcomers_bring_an_early_registration(newcomers: int, options: Any, early: bool) -> None:
-    """From a cohort and a share of the present nodes on, as far as there is room."""
+    """It takes a cohort and a share of the connected nodes, and enough room."""
     nodes = federation(**options)
     known = nodes.ids[: NUM_CLIENTS - newcomers]
     plans = [nodes.play(1, known), nodes.play(2), nodes.play(3)]
@@ -96,7 +96,7 @@ def test_nodes_that_were_left_out_save_a_run_as_well(fewer: int) -> None:
 
 
 def test_spent_draws_bring_an_early_registration() -> None:
-    """Draws of rounds that were given up count, so that no node is asked for too many."""
+    """Draws of abandoned rounds count, so that no node is asked for too many."""
     nodes = federation(
         rounds_per_draw=4, registration_interval=4, max_draws_per_epoch=18, max_unregistered=1
     )

@@ -1,4 +1,4 @@
-"""Tests of a round of an epoch: what the nodes drew, and who takes the place of the vanished."""
+"""Tests of a round of an epoch: what the nodes drew, and who replaces nodes that left."""
 
 import numpy as np
 
@@ -22,12 +22,12 @@ def rows(chosen: tuple[int, ...]) -> list[int]:
 
 
 def here(*away: int) -> frozenset[int]:
-    """Return all nodes but some, by index."""
+    """Return all nodes except these, by index."""
     return frozenset(node_id for row, node_id in enumerate(REGISTERED) if row not in away)
 
 
 def test_bits_are_read_round_by_round() -> None:
-    """Decisions stand round by round, try by try, from the highest bit; silence is no."""
+    """Decisions are ordered by round, then by try, from the highest bit; silence is a no."""
     request = ParticipateRequest(b"", 9, 0, first_round=5, num_rounds=2, num_tries=5)
     first, second, *_ = REGISTERED
     replies = [
@@ -45,20 +45,20 @@ def test_bits_are_read_round_by_round() -> None:
 
 
 def test_nobody_answered() -> None:
-    """Then nobody is available."""
+    """No node is available."""
     draws = read_draws([], ParticipateRequest(b"", 9, 0, 5, 1, 3))
     drawn = drawn_rounds(REGISTERED, [], draws, first_round=5)
     assert not drawn[5].available.any()
 
 
 def test_the_members_train_in_the_order_of_the_aliases() -> None:
-    """If all nodes are connected."""
+    """All members train if all nodes are connected."""
     assert rows(READY.participants(REGISTERED, here(), 7, 3)) == [1, 4, 7]
     assert READY.willing(REGISTERED, here(3)) == [REGISTERED[row] for row in (1, 2, 4, 5, 6, 7, 8)]
 
 
 def test_the_vanished_are_replaced_by_others() -> None:
-    """Replacements are willing, there, and drawn uniformly by seed and round."""
+    """Replacements are willing and connected, and drawn uniformly by seed and round."""
     present = here(4, 7, 8)
     seen = set()
     for seed in range(60):
@@ -72,7 +72,7 @@ def test_the_vanished_are_replaced_by_others() -> None:
 
 
 def test_too_few_are_left() -> None:
-    """Then all of them train, whatever a number of 64 bits looks like to a float."""
+    """All of them train, even if a float would round a 64-bit number."""
     others = frozenset(node_id + 1 for node_id in REGISTERED)
     present = others | {REGISTERED[1], REGISTERED[2], REGISTERED[0]}
     assert rows(READY.participants(REGISTERED, present, 7, 3)) == [1, 2]

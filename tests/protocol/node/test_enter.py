@@ -1,4 +1,4 @@
-"""Tests of how a node enters an epoch: it joins, makes the key as agent, and registers."""
+"""Tests of how a node enters an epoch: it joins, makes the key as an agent, and registers."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def test_a_node_joins_with_a_fresh_key() -> None:
     ],
 )
 def test_who_stays_out_keeps_nothing(policy: dict[str, Any], status: JoinStatus) -> None:
-    """The reply has all fields except the classes; the memory holds no labels and no key."""
+    """The reply has all fields except the classes; the node's memory holds no labels and no key."""
     nodes = federation()
     node_id = nodes.ids[4]
     set_policy(nodes, node_id, **policy)
@@ -80,7 +80,7 @@ def test_every_recipient_can_open_the_key() -> None:
 
 
 def test_a_node_makes_one_key_an_epoch() -> None:
-    """No two nodes make the same key, and the agent keeps none of it."""
+    """No two nodes make the same key, and the agent keeps no part of it."""
     nodes = federation()
     node_id, request = next_request(nodes, Stage.KEYGEN)
     other = next(n for n in nodes.ids if n != node_id)

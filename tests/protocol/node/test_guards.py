@@ -1,4 +1,4 @@
-"""Tests of what a node refuses to spend, and of what a refusal costs."""
+"""Tests of which requests a node's guards refuse, and of what a refusal costs."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ def registered(num_registered: int) -> Registration:
     ("num_registered", "budget"), [(9, 4), (8, 3), (7, 3), (3, 1), (2, 0), (41, 20)]
 )
 def test_sums_below_half_the_clients(num_registered: int, budget: int) -> None:
-    """Together or one by one; a sum for each client would be a system of equations."""
+    """Too many sums are refused, at once or one by one: a sum per client would be solvable."""
     own = registered(num_registered)
     assert spend_sums(own, budget).num_sums == budget
     for _ in range(budget):
@@ -37,7 +37,7 @@ def test_sums_below_half_the_clients(num_registered: int, budget: int) -> None:
 
 
 class TestSpendDay:
-    """What the owner allows in a day, whatever the epochs."""
+    """The owner's limits for a day, over all epochs."""
 
     POLICY = NodePolicy(label_counts=list, alias="1", max_epochs_per_day=2, max_draws_per_day=10)
 
@@ -46,7 +46,7 @@ class TestSpendDay:
         [({"num_epochs": 1}, Allowance(5, 2)), ({"num_draws": 6}, Allowance(5, 0, 5))],
     )
     def test_the_next_day_begins_anew(self, request_: Any, spent: Allowance) -> None:
-        """What is refused today is answered tomorrow; a simulated node has no such limit."""
+        """A request refused today is answered tomorrow; a simulated node has no such limit."""
         with pytest.raises(RefusedError, match="of this node's owner is reached"):
             spend_day(self.POLICY, spent, 5, **request_)
         tomorrow = spend_day(self.POLICY, spent, 6, **request_)

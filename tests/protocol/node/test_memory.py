@@ -1,4 +1,4 @@
-"""Tests of what a node keeps: it comes back from its fields, and shows nobody what it holds."""
+"""Tests of a node's memory: it survives as fields, and reveals nothing that it holds."""
 
 import copy
 import pickle
@@ -68,7 +68,7 @@ def test_round_trip(
     keys: bytes,
     num_draws: int,
 ) -> None:
-    """A node finds after a request what it kept before, however far it has come."""
+    """After each request, a node finds what it kept before, at every stage."""
     joined = replace(
         JOINED,
         label_counts=counts,
@@ -92,7 +92,7 @@ def test_round_trip(
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_without_a_detail(damage: dict[str, object]) -> None:
-    """Another version, or damaged fields, give one error that shows nothing that was kept."""
+    """Another version, or damaged fields, give one error that reveals nothing."""
     kept = {k: v for k, v in (MEMORY.to_fields() | damage).items() if v is not None}
     for fields in (kept, {}):
         with pytest.raises(MalformedMessageError, match=r"^The kept session is not readable\.$"):
@@ -104,20 +104,20 @@ HOLDERS = [MEMORY, JOINED, REGISTERED, READING]
 
 @pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: type(holder).__name__)
 def test_nothing_is_shown(holder: object) -> None:
-    """What holds keys, labels or a probability says its name only."""
+    """The repr of an object with keys, labels or a probability shows only its name."""
     assert repr(holder) == str(holder) == f"{type(holder).__name__}(<hidden>)"
 
 
 @pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: type(holder).__name__)
 @pytest.mark.parametrize("write", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_it_is_never_pickled(write: Callable[[object], object], holder: object) -> None:
-    """Only the fields are kept, at the node."""
+    """Only the fields are stored, and only at the node."""
     with pytest.raises(TypeError, match="never pickled"):
         write(holder)
 
 
 def test_epochs_are_remembered_whole() -> None:
-    """An id matches only at its position, not across two others; the last id is current."""
+    """An id matches only at its own position, not across two ids; the last id is current."""
     first, second = bytes(range(16)), bytes(range(16, 32))
     memory = replace(MEMORY, epochs=first + second)
     assert memory.remembers(first)
@@ -129,7 +129,7 @@ def test_epochs_are_remembered_whole() -> None:
 
 
 def test_a_sum_with_less_noise_costs_more() -> None:
-    """After the four sums of a small pool nothing is left of the 64 of a large one."""
+    """The four sums of a small pool use up the budget of 64 sums of a large pool."""
     account = Account()
     for _ in range(4):
         assert not account.is_spent(1 / 4)
@@ -140,7 +140,7 @@ def test_a_sum_with_less_noise_costs_more() -> None:
 
 @pytest.mark.parametrize("simulation", ["plain", "encrypted"])
 def test_what_is_encrypted_comes_back(simulation: str) -> None:
-    """With the epoch's key, or packed in the clear where there is none; sums as well."""
+    """It works with the epoch's key, and packed without encryption; for sums, too."""
     nodes = federation(simulation=simulation)
     nodes.play(1)
     place, own = joined(nodes, nodes.ids[0]), registered(nodes, nodes.ids[0])

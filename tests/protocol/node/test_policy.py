@@ -25,7 +25,7 @@ def policy(counts: Any = (1, 2, 3), **options: Any) -> NodePolicy:
 
 
 def broken() -> Any:
-    """Fail as an owner's code may."""
+    """Raise an error, as an owner's code may."""
     raise KeyError("secret-31415")
 
 
@@ -77,7 +77,7 @@ def test_unfit_label_counts_keep_a_node_out(counts: Any, status: JoinStatus) -> 
         ),
         (BROKEN, "raised KeyError"),
         (UNCOUNTED, f"raised DataError in {__file__}"),
-        (UNREAD, f"raised FileNotFoundError in {__file__}"),  # by a line of numpy, which is not his
+        (UNREAD, f"raised FileNotFoundError in {__file__}"),  # by a line of numpy, not of the owner
     ],
 )
 def test_the_owner_is_told_why(
@@ -139,20 +139,20 @@ def test_terms_that_the_owner_does_not_accept_are_refused(
 
 @pytest.mark.parametrize("counts", [[], [60], np.array([7])])
 def test_one_class_is_no_choice(counts: Any) -> None:
-    """Not for a rule that takes any number of classes either."""
+    """One class is refused even under a rule that takes any number of classes."""
     any_classes = replace(ANNOUNCED, rule="prices", rule_settings=Prices().to_json())
     assert read_label_counts(policy(counts), any_classes) is JoinStatus.INVALID_LABEL_COUNTS
 
 
 def test_the_owner_sets_the_floors() -> None:
-    """Smaller cohorts and keys, and numbers in the clear, are accepted by who says so."""
+    """The owner can allow smaller cohorts and keys, and unencrypted numbers."""
     lax = policy(min_cohort=2, min_key_bits=512, simulated=True)
     asked = replace(ANNOUNCED, min_cohort=2, key_bits=512, simulation_seed=7, vault="plain")
     assert not isinstance(read_label_counts(lax, asked), JoinStatus)
 
 
 def test_a_simulated_node_of_a_server_without_simulation(caplog: pytest.LogCaptureFixture) -> None:
-    """It joins, and says what does not repeat."""
+    """It joins, and logs what will not repeat."""
     warn_once.cache_clear()
     for simulated in (True, True, False):
         assert read_label_counts(policy(simulated=simulated), ANNOUNCED) == (1, 2, 3)
@@ -173,7 +173,7 @@ def test_who_takes_no_part_is_not_asked_for_labels() -> None:
     [(None, True), (lambda _r: np.True_, True), (lambda _r: 0, False), (lambda r: r % 2, True)],
 )
 def test_willing_is_a_plain_bool(answer: Callable[[int], Any] | None, expected: bool) -> None:
-    """Whatever the owner's code returns becomes a bool that can travel."""
+    """The owner's return value becomes a bool that can travel."""
     assert is_willing(policy(willing=answer), 5) is expected
 
 
@@ -181,7 +181,7 @@ def test_willing_is_a_plain_bool(answer: Callable[[int], Any] | None, expected: 
 def test_willing_that_is_neither_true_nor_false_is_a_no(
     answer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is said once, and not in every round: a function without a return is a mistake."""
+    """The log says it once, not in every round: a function without a return is a mistake."""
     warn_once.cache_clear()
     assert [is_willing(policy(willing=lambda _r: answer), r) for r in (1, 2)] == [False, False]
     assert caplog.messages == [
@@ -198,7 +198,7 @@ def test_a_failing_willing_is_a_no(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_repr_shows_no_label_counts_and_nothing_of_willing() -> None:
-    """A partial carries the counts in its own repr, or a Context that keeps the key."""
+    """A partial shows the counts in its own repr, or a Context that keeps the key."""
     counts: Any = partial(list, [31415])
     willing: Any = partial(bool, "secret")
     shown = repr(NodePolicy(label_counts=counts, alias="3", willing=willing))
@@ -216,7 +216,7 @@ def test_defaults_are_strict() -> None:
 @pytest.mark.parametrize("name", ["min_cohort", "min_key_bits"])
 @pytest.mark.parametrize("value", [0, -1, 2.0, True, "3"])
 def test_floors_are_whole_numbers(name: str, value: Any) -> None:
-    """What is none could turn a check off."""
+    """Any other value could turn a check off."""
     with pytest.raises(SettingsError, match=f"{name}={value!r} must be a whole number of at least"):
         policy(**{name: value})
     assert getattr(policy(**{name: 1}), name) == 1

@@ -1,4 +1,4 @@
-"""Tests of what a node does for a round: it draws, and as agent it names the best try or groups."""
+"""Tests of a node's part in a round: it draws, and as an agent it names the best try or groups."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 
 
 def test_a_draw_at_the_probability_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws are from 0 up to but not 1, so a node takes part if one lies below P."""
+    """Draws are below 1, and a node takes part if its draw is below P."""
     nodes = federation(policy={"simulated": False})
     nodes.play(1)
     node_id, request = next_request(nodes, Stage.PARTICIPATE, 2)
@@ -24,7 +24,7 @@ def test_a_draw_at_the_probability_is_a_no(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(("local_skew", "best"), [(0.0, 0), (0.05, 1)])
 def test_the_rule_says_what_local_skew_costs(local_skew: float, best: int) -> None:
-    """An agent takes a sum that is a little less even if its clients are balanced in themselves."""
+    """An agent accepts a slightly worse sum if its clients are balanced in themselves."""
     nodes = federation(rule=Exchanges(local_skew=local_skew))
     node_id, request = next_request(nodes, Stage.DETERMINE)
     one_sided, balanced = [SCALE] * 4 + [4 * SCALE], [SCALE + 1000, SCALE, SCALE, SCALE - 1000]

@@ -1,4 +1,4 @@
-"""Tests of a node's session: each request is answered once, in its order and its epoch."""
+"""Tests of a node's session: it answers each request once, in order, and in its epoch."""
 
 import pytest
 from protocol.nodes import federation, next_request, refuses, seal, set_policy
@@ -37,7 +37,7 @@ def test_an_alias_that_cannot_travel_is_refused() -> None:
 
 @pytest.mark.parametrize("stage", ENTERED)
 def test_a_request_is_answered_once(stage: Stage) -> None:
-    """Neither itself nor one with the number of an earlier batch is answered after it."""
+    """Neither the same request nor one with an earlier batch's number is answered afterwards."""
     with_committee = {"rule": Prices(), "tries": 1}
     of_members = stage in {Stage.APPOINT, Stage.OPEN}
     nodes = federation(**(with_committee if of_members else {"thresholds": "search"}))
@@ -63,7 +63,7 @@ def test_the_last_64_epochs_are_remembered() -> None:
 
 
 def test_an_error_tells_its_type_only() -> None:
-    """A detail of what failed, or its cause in a log, would make the node an oracle."""
+    """Details of a failure, or its cause in a log, would make the node an oracle."""
     nodes = federation()
     node_id, request = next_request(nodes, Stage.REGISTER)
     spoilt = {**request, "key.sealed-key": bytes(80)}

@@ -15,7 +15,7 @@ from dubhe_flwr.rules import Settled, Unsettled
 
 
 def test_nodes_of_one_process_decrypt_a_sum_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them have the same key; the next sum is another one."""
+    """All of them have the same key; the next sum is decrypted again."""
     decrypted: list[bytes] = []
     decrypt = SecretKey.decrypt
 
@@ -37,7 +37,7 @@ class TestAnyRule:
     def test_an_error_of_a_rule_is_a_refusal_like_any_other(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """It costs the same, and its text stays at the node."""
+        """It costs the same, and its error text stays at the node."""
         nodes = federation(rule=Exchanges())
         node_id, request = next_request(nodes, Stage.PARTICIPATE)
         forged = with_slots(nodes, node_id, request, [0])
@@ -48,14 +48,14 @@ class TestAnyRule:
         )
 
     def test_what_a_rule_leaves_outlasts_the_draw(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Also where a node reads the only sum with the request to draw."""
+        """The rule's memory is kept even when the request to draw carries the only sum."""
         nodes = federation(rule=Exchanges())
         monkeypatch.setattr(Exchanges, "settle", lambda *_: Settled(0.5, left=(1.0,)))
         nodes.play(1)
         assert joined(nodes, nodes.ids[0]).account.left == (1.0,)
 
     def test_a_probability_of_numpy_is_kept(self) -> None:
-        """The node finds it again when it draws the next time."""
+        """The node finds it again for the next draw."""
         nodes = federation(rule=Exchanges())
         nodes.play(1)
         assert registered(nodes, nodes.ids[0]).reading is not None
@@ -91,7 +91,7 @@ class TestAnyRule:
     def test_no_text_of_a_rule_leaves_the_node(
         self, method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """It may hold labels; the log has the type of the error and its place."""
+        """The text may hold labels; the log has the error's type and place."""
         nodes = federation(rule=Exchanges(local_skew=0.25 if method == "contribution" else 0.5))
         stage = Stage.REGISTER if method == "contribution" else Stage.JOIN
         node_id, request = next_request(nodes, stage)
@@ -117,7 +117,7 @@ class TestAnyRule:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """By a sentence that names the range or the shape; the server learns a type."""
+        """A sentence names the range or the shape; the server learns only a type."""
         nodes = federation(rule=Exchanges())
         node_id, request = next_request(nodes, Stage.REGISTER)
         monkeypatch.setattr(Exchanges, "contribution", lambda *_: np.array(told))

@@ -22,7 +22,7 @@ POPULATION = Population(FRAME, num_clients=5, num_participants=2, num_volunteers
 
 
 class TestSettings:
-    """The settings that hold are those that are announced."""
+    """The announced settings are the ones that apply."""
 
     @pytest.mark.parametrize(
         ("given_", "thresholds"),
@@ -34,7 +34,7 @@ class TestSettings:
         ],
     )
     def test_what_is_given_holds(self, given_: Any, thresholds: Any) -> None:
-        """Or the paper's thresholds where it has some; nodes read the same."""
+        """Without given thresholds the paper's apply, if it has some; nodes read the same."""
         rule = Paper(*given_)
         assert rule.candidates == (thresholds,)
         there = announced_rule("paper", rule.to_json())
@@ -77,18 +77,18 @@ class TestSettings:
         ],
     )
     def test_what_cannot_work_is_refused_at_once(self, given_: Any, match: str) -> None:
-        """However much it would take to find out."""
+        """It is refused even if the check would take long."""
         with pytest.raises(SettingsError, match=match):
             Paper(*given_)
 
     def test_nodes_have_as_many_classes(self) -> None:
-        """As the largest size of the reference set."""
+        """Their number is the largest size in the reference set."""
         assert GIVEN.num_classes == 3
         with pytest.raises(SettingsError, match="for 3 classes, and the nodes have 4; make its"):
             GIVEN.registration_slots(Frame(4, 9))
 
     def test_the_log_names_what_was_found(self) -> None:
-        """And the reference set."""
+        """The log also shows the reference set."""
         assert GIVEN.describe() == "paper: reference set (G) (1, 2, 3), thresholds {1: 0.6, 2: 0.3}"
         assert SEARCH.describe().endswith("(1, 2, 3), thresholds searched for")
         assert SEARCH.describe((0.5, 0.1)).endswith("thresholds {1: 0.5, 2: 0.1}")
@@ -96,7 +96,7 @@ class TestSettings:
 
 @pytest.mark.parametrize("num_volunteers", [3, 9])
 def test_who_is_missing_from_the_sum_draws_like_any_other(num_volunteers: int) -> None:
-    """V / N, at most 1."""
+    """Its probability is V / N, at most 1."""
     others = np.array([0, 2, 3, 0, 0, 0, 0])
     population = Population(FRAME, 5, 2, num_volunteers)
     assert GIVEN.settle(NODES[0], population, None, others) == Settled(min(1.0, num_volunteers / 5))
@@ -116,7 +116,7 @@ def test_a_refusal_does_not_depend_on_the_own_labels(slots: list[int], own: Own)
     ("reference_set", "usual"), [((1, 2, 10), {1: 0.7, 2: 0.1}), ((1, 2, 4), {1: 0.7, 2: 0.2})]
 )
 def test_until_thresholds_are_found_the_papers_own_hold(reference_set: Any, usual: Any) -> None:
-    """Where it gives some; else the candidate in the middle."""
+    """If the paper gives some; otherwise the middle candidate's."""
     rule = Paper(reference_set, "search")
     frame = Frame(rule.num_classes, 10)
     counts = np.eye(rule.num_classes, dtype=np.int64) * 5 + 1

@@ -40,7 +40,7 @@ def federation(num_clients: int = 60, **settings: Any) -> Nodes:
 
 @pytest.mark.parametrize("simulation", ["plain", "encrypted"])
 def test_nodes_find_the_same_prices(simulation: str) -> None:
-    """They settle after some exchanges, and keep the same prices for when they are spent."""
+    """Nodes settle after some exchanges, and keep these prices for when their account is spent."""
     nodes = federation(simulation=simulation, num_participants=15)
     plan = nodes.play(1)
     assert (nodes.errors, plan.notes) == ([], ())
@@ -66,7 +66,7 @@ def test_with_a_pool_below_twelve_nodes_volunteer_alike(num_participants: int) -
 
 @pytest.mark.parametrize("stage", [Stage.REGISTER, Stage.SETTLE])
 def test_lies_are_refused_by_all(stage: Stage) -> None:
-    """Sums that no nodes can have told end the period; the next one asks half."""
+    """Sums that no nodes can have contributed end the period; the next period asks half."""
     nodes = federation(simulation="encrypted", num_participants=15)
     field = "registration" if stage == Stage.REGISTER else "settlement"
     lies: list[int] = []
@@ -122,14 +122,14 @@ def settled(rule: Prices, seed: int = 0) -> list[Settled]:
 
 
 def again(rule: Prices, outcomes: list[Any], seed: int) -> list[Any]:
-    """Return what all nodes make of the sum of their contributions."""
+    """Return the outcomes of all nodes from the sum of their contributions."""
     sums = np.sum([outcome.contribution for outcome in outcomes], axis=0)
     memory = outcomes[0].memory
     return [rule.settle(own(row, seed), POPULATION, memory, sums) for row in range(80)]
 
 
 class TestSettle:
-    """From sums and the memory of the sum before to a probability."""
+    """Sums, and the memory of the sum before, give a probability."""
 
     @pytest.mark.parametrize("noise", [None, 0.0])
     def test_rare_labels_volunteer_more_often(self, noise: float | None) -> None:
@@ -161,7 +161,7 @@ class TestSettle:
         assert outcome.probability == pytest.approx(frozen, rel=0.5)
 
     def test_the_account_is_four_times_the_variance(self) -> None:
-        """From 4 sums to 64, and nothing is counted without noise or in too small a pool."""
+        """It ranges from 4 sums to 64; without noise or in too small a pool nothing is counted."""
         entries = [Prices().most_entries(volunteers) for volunteers in (12, 24, 48, 500)]
         assert entries == [4, 16, 64, 64]
         assert Prices(noise=2.0).most_entries(20) == 16
@@ -170,10 +170,10 @@ class TestSettle:
 
 
 class TestSettings:
-    """What the operator sets is what nodes read."""
+    """The operator's settings are what nodes read."""
 
     def test_what_a_log_says(self) -> None:
-        """The settings; prices are nobody's business."""
+        """The log shows the settings; prices stay private."""
         assert Prices(0.1, 1.0, TARGET).describe((0.5,)) == (
             "prices: coverage 0.1, local skew 1, with a target"
         )
@@ -205,7 +205,7 @@ class TestSettings:
         ],
     )
     def test_what_cannot_work_is_refused(self, settings: dict[str, Any], match: str) -> None:
-        """With the value and what it must be."""
+        """The error shows the value and what it must be."""
         with pytest.raises(SettingsError, match=match):
             Prices(**settings)
 

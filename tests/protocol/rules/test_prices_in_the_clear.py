@@ -105,7 +105,7 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
 def test_the_sets_are_those_of_plain_numbers(
     counts: NDArray[np.int64], given: dict[str, Any]
 ) -> None:
-    """Bit for bit over three rounds, the last of which begins a second epoch."""
+    """Both agree bit for bit over three rounds; the last one begins a second epoch."""
     check_epochs(counts, num_rounds=3, **given)
 
 
@@ -127,7 +127,7 @@ def test_a_spent_account(equal_weights: bool, num_participants: int) -> None:
 
 
 def test_labels_that_enter_few_sums() -> None:
-    """The prices hold on which a node settles with the last sum that its labels enter."""
+    """A node keeps the prices at which it settles with the last sum that its labels enter."""
     rule = Prices(noise=0.6)
     lengths = check_epochs(skewed_counts(60), num_rounds=4, rule=rule)
     assert lengths[0] == rule.most_entries(16) == 1
@@ -135,6 +135,6 @@ def test_labels_that_enter_few_sums() -> None:
 
 @pytest.mark.parametrize("determination", [Groups(4), Tries(2)])
 def test_an_agent_does_not_know_the_own_mix(determination: Groups | Tries) -> None:
-    """So there is nothing by which it could choose, and the settings say so."""
+    """So it has no criterion to choose by, and the settings refuse it."""
     with pytest.raises(SettingsError, match="target='own'"):
         Settings(num_participants=8, rule=Prices(target="own"), determination=determination)

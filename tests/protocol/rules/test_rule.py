@@ -29,7 +29,7 @@ NAME = Exchanges.name
     ],
 )
 def test_a_rule_is_announced_by_name_and_settings(rule: Rule) -> None:
-    """The other side makes the same from them, of numbers of NumPy as well."""
+    """The other side rebuilds an equal rule from them, even from NumPy numbers."""
     found = announced_rule(rule.name, rule.to_json())
     assert type(found) is type(rule)
     assert found.to_json() == rule.to_json()
@@ -38,7 +38,7 @@ def test_a_rule_is_announced_by_name_and_settings(rule: Rule) -> None:
 
 @pytest.mark.parametrize("name", ["nearest", "", "x" * 10_000])
 def test_an_unknown_rule_is_refused(name: str) -> None:
-    """With the remedy, and no more of a long name than fits a log."""
+    """The error names the remedy, and quotes no more of a long name than fits a log."""
     with pytest.raises(RefusedError, match="is not known here; import the module that") as caught:
         announced_rule(name, "{}")
     assert len(str(caught.value)) < 200
@@ -56,13 +56,13 @@ def test_an_unknown_rule_is_refused(name: str) -> None:
     ],
 )
 def test_settings_that_cannot_work_are_refused_without_a_detail(name: str, settings: str) -> None:
-    """Whatever is wrong with them, there is one sentence."""
+    """Every cause gives the same sentence."""
     with pytest.raises(RefusedError, match=f"^The settings of the rule '{name}' cannot work.$"):
         announced_rule(name, settings)
 
 
 def test_there_is_one_rule_of_a_name() -> None:
-    """Another class is refused; the same one may come again, as when its module is read anew."""
+    """Another class is refused; the same class may come again, as on a reload of its module."""
 
     @dataclass(frozen=True)
     class Other(Exchanges):
@@ -81,7 +81,7 @@ def test_there_is_one_rule_of_a_name() -> None:
 
 
 def test_nodes_without_the_rule_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operator is told to let them know it."""
+    """The operator is told what the nodes lack."""
     nodes = federation(rule=Exchanges())
     batch = nodes.until(Stage.JOIN)
     monkeypatch.delitem(rules._RULES, NAME)  # as in a ClientApp that does not import it
@@ -134,7 +134,7 @@ class Insatiable(Exchanges):
 
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_with_the_last_sum_a_rule_is_settled(number: int) -> None:
-    """Where it wants another one, a node draws with the probability that it has."""
+    """If it asks for another sum, the node draws with its current probability."""
     nodes = federation(rule=Insatiable(number))
     plan = nodes.play(1)
     nodes.play(2)
@@ -153,5 +153,5 @@ def test_with_the_last_sum_a_rule_is_settled(number: int) -> None:
     ],
 )
 def test_what_tells_of_labels_shows_nothing(shown: object) -> None:
-    """In a log or an error."""
+    """Neither a log nor an error shows it."""
     assert "31415" not in repr(shown)

@@ -1,4 +1,4 @@
-"""Tests of the codec: what goes out comes back, and nothing else comes in."""
+"""Tests of the codec: what is encoded decodes, and nothing else does."""
 
 import struct
 from dataclasses import dataclass, replace
@@ -64,7 +64,7 @@ def test_round_trip(message: Example) -> None:
 
 
 def test_fields_are_flat_and_plain() -> None:
-    """Names are in kebab case, tuples are big-endian bytes, and what is not there is left out."""
+    """Names are in kebab case, tuples are big-endian bytes, and missing values are left out."""
     plain = {
         "flag": True, "number": 1, "share": 0.5, "name": "a", "data": b"b",
         "whole-numbers": struct.pack(">qq", 3, 4), "shares": struct.pack(">d", 0.25),
@@ -138,7 +138,7 @@ def test_an_unknown_field_is_refused(name: object) -> None:
     ],
 )
 def test_values_have_an_end(name: str, longest: int, unit: Any) -> None:
-    """The longest bytes, text and lists get through, and no longer ones."""
+    """Bytes, text and lists of maximal length are accepted, longer ones are not."""
     fields = encode(EXAMPLE)
     assert encode(decode(Example, {**fields, name: unit * longest}))[name] == unit * longest
     with pytest.raises(MalformedMessageError, match=f"field '{name}'"):
@@ -162,7 +162,7 @@ def test_wire_size_counts_names_and_values() -> None:
 
 
 def test_fields_of_a_header_may_stand_beside() -> None:
-    """As many as are announced, neither more nor fewer."""
+    """The fields must be exactly those announced, neither more nor fewer."""
     fields = {**encode(EXAMPLE), "epoch": b"", "stage": ""}
     assert decode(Example, fields, num_others=2) == EXAMPLE
     for num_others in (0, 1, 3):

@@ -16,7 +16,7 @@ def request(num_rounds: int, num_tries: int) -> ParticipateRequest:
 @pytest.mark.parametrize("num_nodes", [0, 1, 3])
 @pytest.mark.parametrize(("num_rounds", "num_tries"), [(1, 1), (7, 1), (8, 1), (9, 2), (3, 20)])
 def test_what_is_written_is_read(num_nodes: int, num_rounds: int, num_tries: int) -> None:
-    """Node by node, whether a byte is full or not, and of no node as well."""
+    """Bits come back node by node, for full and partial bytes, and for no nodes."""
     rng = generator(num_rounds, "bits")
     decisions = rng.random((num_nodes, num_rounds, num_tries)) < 0.5
     unwilling = rng.random((num_nodes, num_rounds)) < 0.5

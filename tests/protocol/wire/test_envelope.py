@@ -1,4 +1,4 @@
-"""Tests of the header, and of the two doors through which messages come in."""
+"""Tests of the header, and of the two functions that parse incoming messages."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def test_a_request_is_no_reply(stage: Stage) -> None:
 
 
 def test_another_version_is_stale() -> None:
-    """The sentence says which one is wanted, and what to do; the vectors have more of them."""
+    """The sentence says which version is expected, and what to do; the vectors have more cases."""
     fields = {**sealed("join request"), "version": PROTOCOL_VERSION + 1}
     with pytest.raises(StaleMessageError, match=r"is not 1; use the same version of dubhe-flwr"):
         open_request(fields)

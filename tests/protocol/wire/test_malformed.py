@@ -1,4 +1,4 @@
-"""Whatever comes over the network, a node answers or refuses, and no text of it tells a secret."""
+"""A node answers or refuses any message, and no text of it reveals a secret."""
 
 import logging
 import random
@@ -63,7 +63,7 @@ def situations() -> list[Situation]:
 
 
 def secrets(memories: Iterable[Memory]) -> set[str]:
-    """Return what no text may hold, as it would be written."""
+    """Return everything that no text may contain, as it would be written."""
     found = {str(count) for row in COUNTS for count in row}
     shares = (share for row in COUNTS for share in fixed_point_distribution(row).tolist())
     found |= {str(share) for share in shares if share > 10_000}
@@ -83,7 +83,7 @@ def secrets(memories: Iterable[Memory]) -> set[str]:
 def test_a_node_answers_or_refuses(
     situations: list[Situation], num_messages: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing but a protocol error comes of any request; a refusal costs what was decrypted."""
+    """A request causes only protocol errors; a refusal costs what was decrypted."""
     refusals: Counter[str] = Counter()
     texts: set[str] = set()
     rng = random.Random(0)

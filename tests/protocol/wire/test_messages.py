@@ -52,7 +52,7 @@ def test_a_message_is_frozen(name: str) -> None:
     ],
 )
 def test_a_value_at_the_limit_is_accepted(message: Any, change: dict[str, Any]) -> None:
-    """The limits themselves are within; what is beyond is among the vectors."""
+    """The limits themselves are allowed; the vectors have values beyond."""
     assert replace(message, **change) != message
 
 

@@ -51,7 +51,7 @@ def test_a_search_has_one_more_field() -> None:
     ],
 )
 def test_terms_that_cannot_work_are_refused(change: dict[str, Any], num_classes: int) -> None:
-    """Neither crash nor endless work comes of them."""
+    """They cause neither a crash nor endless work."""
     with pytest.raises(RefusedError):
         Terms(replace(ANNOUNCED, **change), num_classes)
 
@@ -66,5 +66,5 @@ def test_terms_that_cannot_work_are_refused(change: dict[str, Any], num_classes:
     ],
 )
 def test_terms_at_the_limit_work(change: dict[str, Any], num_classes: int) -> None:
-    """The limits themselves are within."""
+    """The limits themselves are allowed."""
     assert Terms(replace(ANNOUNCED, **change), num_classes).vault

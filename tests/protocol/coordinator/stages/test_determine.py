@@ -35,7 +35,7 @@ KINDS = pytest.mark.parametrize("settings", [{}, TEN], ids=["tries", "groups"])
 
 
 def best(task: AgentTask) -> tuple[int, ...]:
-    """Return what is best in the clear."""
+    """Return the best selection, from plain numbers."""
     sums = [FIXED[members].sum(axis=0) for members in task.selections]
     if task.first == (0,):
         return (int(np.argmin(scores_of(sums))),)
@@ -59,7 +59,7 @@ def standing_in(nodes: Nodes, stand_in: int) -> Batch:
 @KINDS
 @pytest.mark.parametrize("rounds_per_draw", [1, 4])
 def test_the_best_selection_trains(settings: dict[str, Any], rounds_per_draw: int) -> None:
-    """Each round has an agent of its own, whose own data is in nothing that it decrypts."""
+    """Each round has its own agent, whose own data is in nothing that it decrypts."""
     nodes = federation(N, rounds_per_draw=rounds_per_draw, registration_interval=12, **settings)
     tasks: dict[int, tuple[int, AgentTask]] = {}
     for server_round in range(1, 13):
@@ -101,7 +101,7 @@ def test_the_next_agent_gets_selections_without_its_data(settings: dict[str, Any
 
 @KINDS
 def test_at_last_the_first_is_taken(settings: dict[str, Any]) -> None:
-    """After three agents the round goes on undetermined, and the plan says so."""
+    """After three agents the first selection trains, and the plan says so."""
     nodes = federation(N, **settings)
     alter(nodes, "determine", lost)
     plan = nodes.play(1)
@@ -115,7 +115,7 @@ def test_at_last_the_first_is_taken(settings: dict[str, Any]) -> None:
 
 @KINDS
 def test_an_agent_of_several_rounds(settings: dict[str, Any]) -> None:
-    """Who stands in for the spent gets its rounds in one request, as far as its sums go."""
+    """An agent that replaces spent ones gets their rounds in one request, while its sums last."""
     nodes = federation(N, rounds_per_draw=6, **settings)
     batch = standing_in(nodes, nodes.ids[4])
     tasks = [task for _, task in tasks_of(nodes).values()]
@@ -129,7 +129,7 @@ def test_an_agent_of_several_rounds(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("chosen", [(1, 3), (3, 1), (1,), (1, 1, 1)])
 def test_an_answer_is_taken_as_a_whole_or_not_at_all(chosen: tuple[int, ...]) -> None:
-    """One wrong round of two is enough."""
+    """One wrong round out of two is enough to reject the answer."""
     nodes = federation(N, rounds_per_draw=2)
     batch = standing_in(nodes, nodes.ids[4])
     replies: Any = nodes.deliver(batch)
@@ -144,7 +144,7 @@ def test_an_answer_is_taken_as_a_whole_or_not_at_all(chosen: tuple[int, ...]) ->
     "share", [0, 2**19, 1000 * 2**20], ids=["nothing", "twice as much", "huge shares"]
 )
 def test_a_wrong_distribution_costs_its_own_tries(share: int) -> None:
-    """Agents choose among the tries without that client; only where it is in all, none does."""
+    """Agents choose among the tries without that client; if it is in all of them, none chooses."""
     nodes = federation(N, tries=5, registration_interval=12, num_participants=8)
     with_liars(nodes, [nodes.ids[5]], "distribution", lambda values: values + share)
     hit = 0

@@ -46,7 +46,7 @@ def test_each_epoch_registers_another_sample() -> None:
 
 
 def test_the_sample_is_uniform() -> None:
-    """A hundred epochs of a half: each node within five standard deviations of fifty."""
+    """In a hundred epochs of half the nodes, each node is within five standard deviations of 50."""
     nodes = federation(12, max_registered=6)
     for server_round in range(1, 101):
         batch = nodes.begin(server_round)
@@ -79,7 +79,7 @@ def test_a_round_costs_the_same_however_many_nodes_there_are(
             for plan in plans
             for r in plan.stages
         ]
-        # How many exchanges prices need depends on the nodes, what each one costs does not.
+        # The number of exchanges depends on the nodes, the cost of each exchange does not.
         costs.append(list(dict.fromkeys(spent)))
         assert (len(nodes.memories) > 60) == (num_nodes > 60)
     assert costs[0] == costs[1]
@@ -90,7 +90,7 @@ class TestWhoStaysOut:
     """The report says why, and the remaining nodes go on."""
 
     def test_the_last_answer_counts_while_its_node_is_there(self) -> None:
-        """Silence changes none; whoever goes is forgotten, its no and its alias as well."""
+        """Silence changes no answer; a node that leaves is forgotten, with its no and its alias."""
         nodes = federation(registration_interval=1)
         out = wills(nodes, [1, 2], lambda _round: False)
         nodes.play(1)
@@ -124,7 +124,7 @@ class TestWhoStaysOut:
         assert report_of(nodes.play(1), "join").dropped == {"public key of another node": 2}
 
     def test_nobody_takes_the_alias_that_another_node_had_before(self) -> None:
-        """Whichever of the two has the smaller id."""
+        """The rule holds whichever node has the smaller id."""
         nodes = federation(registration_interval=1)
         nodes.play(1)
         alter(nodes, "join", lambda reply: {**reply, "alias": "7"}, nodes.ids[:1] + nodes.ids[9:])
@@ -175,7 +175,7 @@ class TestWhoStaysOut:
 
 
 class TestNumberOfClasses:
-    """A rule that works for any number takes what most nodes say."""
+    """A rule that works with any number of classes uses the number that most nodes report."""
 
     @staticmethod
     def coins(*lengths: int) -> Nodes:
@@ -186,7 +186,7 @@ class TestNumberOfClasses:
         return Federation(type(selector)(settings), node_policies(counts))  # type: ignore[call-arg]
 
     def test_others_stay_out_and_are_named(self) -> None:
-        """With their alias and number; they have declined and bring no early registration."""
+        """The log names their alias and number; they declined, and cause no early registration."""
         nodes = self.coins(5, 5, 3, 5, 5, 7, 5, 5)
         plan = nodes.play(1)
         odd = {nodes.ids[2], nodes.ids[5]}
@@ -202,7 +202,7 @@ class TestNumberOfClasses:
         assert not odd & set(asked(nodes, "register"))
 
     def test_it_is_said_where_most_stay_out(self) -> None:
-        """A run with the few nodes left would go unnoticed; some may have other reasons."""
+        """A run with the few remaining nodes would go unnoticed; some may have other reasons."""
         for num_failing, noted in ((4, False), (5, True)):
             policies = node_policies(np.ones((9, 5), dtype=int))
             for number in range(num_failing):
@@ -215,19 +215,19 @@ class TestNumberOfClasses:
             assert any(note.startswith(remedy) for note in plan.notes) == noted
 
     def test_an_error_says_it_too(self) -> None:
-        """Where the run ends nobody sees the notes of the round."""
+        """If the run ends, nobody sees the notes of the round."""
         with pytest.raises(QuorumError, match=r"epoch, fewer .* have 5 classes; .*: node 1 has 3"):
             self.coins(5, 3, 5, 4).play(1)
 
     def test_labels_in_the_place_of_counts_are_told_as_such(self) -> None:
-        """Lists of all lengths: hardly two nodes agree."""
+        """The lists have all lengths: hardly two nodes agree."""
         with pytest.raises(
             QuorumError, match=r"have 9.*must return one count for each class, .* not the labels"
         ):
             self.coins(*range(1, 10)).play(1)
 
     def test_of_equal_numbers_the_largest(self) -> None:
-        """Whatever the order of the answers: the other nodes may lack the last classes."""
+        """In a tie, the largest number wins, in any order: some nodes may lack the last classes."""
         for lengths in ((6, 6, 6, 4, 4, 4), (4, 4, 4, 6, 6, 6)):
             nodes = self.coins(*lengths)
             assert nodes.play(1).num_registered == 3

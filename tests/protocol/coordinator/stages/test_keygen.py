@@ -8,7 +8,7 @@ from dubhe_flwr.protocol.wire.roster import Roster
 
 
 def test_agents_are_not_asked_for_ever() -> None:
-    """After three of them the round is given up."""
+    """After three agents the server gives up the round."""
     nodes = federation()
     with altered(nodes, "keygen", lost), pytest.raises(QuorumError, match="No agent made a key"):
         nodes.play(1)
@@ -17,7 +17,7 @@ def test_agents_are_not_asked_for_ever() -> None:
 
 
 def test_the_mean_number_of_samples_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By server and agent: for each node, the time would grow with the square of their number."""
+    """Server and agent compute it once; once per node, the time would grow quadratically."""
     computed: list[float | None] = []
 
     def told(roster: Roster) -> float | None:

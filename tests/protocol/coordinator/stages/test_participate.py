@@ -13,7 +13,7 @@ from dubhe_flwr.errors import QuorumError
     ("settings", "num_tries", "charged"), [({}, 3, 3), ({"tries": 1}, 1, 1), (GROUPS, 1, 3)]
 )
 def test_what_a_draw_costs(settings: dict[str, Any], num_tries: int, charged: int) -> None:
-    """A bit for each try; one for groups, which counts as often as K volunteers are wanted."""
+    """A draw costs a bit for each try; with groups, one bit counts for V / K draws."""
     nodes = federation(24, **settings)
     nodes.play(1)
     draws = {e.request["num-tries"] for e in nodes.exchanges if e.stage == "participate"}
@@ -23,7 +23,7 @@ def test_what_a_draw_costs(settings: dict[str, Any], num_tries: int, charged: in
 
 
 def test_a_quorum_may_be_above_the_number_of_participants() -> None:
-    """It counts the nodes that could train, not those that are chosen; enough is enough."""
+    """It counts the nodes that could train, not those selected; more than enough is fine."""
     nodes = federation(quorum=10)
     assert len(nodes.play(1).participants) == 4
     with altered(nodes, "participate", lost, nodes.ids[10:]):

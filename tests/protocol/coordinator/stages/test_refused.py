@@ -1,4 +1,4 @@
-"""Tests of epochs that the nodes refuse: another one begins in the same round, among fewer."""
+"""Tests of epochs that the nodes refuse: a new one begins in the same round, with fewer nodes."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ REGISTRATION = ["join", "keygen", "register"]
 
 
 class TestLiars:
-    """A registration that does not add up costs its epoch, and the next ones ask fewer nodes."""
+    """An inconsistent registration costs its epoch, and the next epochs ask fewer nodes."""
 
     @pytest.mark.parametrize(
         ("settings", "refusing"), [({}, "participate"), (SEARCH, "settle"), (PLAIN, "participate")]
@@ -75,7 +75,7 @@ class TestLiars:
 
 
 def test_all_nodes_restarted_without_their_memory() -> None:
-    """They know of no epoch, so that a new one begins, of all."""
+    """They know of no epoch, so a new one begins with all nodes."""
     nodes = federation()
     first = nodes.play(1)
     nodes.memories.clear()
@@ -103,7 +103,7 @@ def test_a_server_that_was_set_back_begins_a_new_epoch() -> None:
 
 
 def test_only_an_epoch_that_held_ends_the_halving() -> None:
-    """Not a round that was given up: the next one goes on among as few."""
+    """An abandoned round does not: the next round asks just as few nodes."""
     nodes = federation(24, on_failure="random")
     with altered(nodes, "participate", failed):
         assert nodes.play(1).fallback
@@ -134,7 +134,7 @@ def test_who_said_no_is_not_forgotten_in_the_next_epoch() -> None:
 
 @pytest.mark.parametrize("on_failure", ["raise", "random"])
 def test_six_epochs_may_be_refused_in_a_round(on_failure: str) -> None:
-    """Where every registration fails the server is not kept busy: the round is given up."""
+    """If every registration fails, the server does not retry for ever: it gives up the round."""
     nodes = federation(on_failure=on_failure)
     with altered(nodes, "participate", failed):
         if on_failure == "raise":

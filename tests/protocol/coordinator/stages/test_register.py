@@ -1,4 +1,4 @@
-"""Tests of the stage `register`: what the nodes encrypt is added up."""
+"""Tests of the stage `register`: the server adds up what the nodes encrypt."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def test_the_sum_is_the_overall_registry(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("spoil", "times"), [(lost, 1), (failed, 3)])
 def test_only_an_error_says_that_a_key_did_not_open(spoil: Any, times: int) -> None:
-    """Another key helps no node that is silent."""
+    """Another key does not help a silent node."""
     nodes = federation()
     with altered(nodes, "register", spoil, nodes.ids[:3]):
         assert nodes.play(1).num_registered == 9

@@ -37,7 +37,7 @@ def searching(**overrides: Any) -> Nodes:
 
 
 def best_in_the_clear(rows: list[int]) -> tuple[float, ...]:
-    """Return the best thresholds by what some of the twelve clients expect."""
+    """Return the best thresholds, from the expectations of some of the twelve clients."""
     registered = [overall_registry(COUNTS, RULE.codebook, c) for c in RULE.candidates]
     likely = np.array([participation_probability(each, 4)[slots] for each, slots in registered])
     tables = [
@@ -48,7 +48,7 @@ def best_in_the_clear(rows: list[int]) -> tuple[float, ...]:
 
 @pytest.mark.parametrize("settings", [{}, {"simulation": "plain"}], ids=str)
 def test_the_best_candidate_is_found(settings: dict[str, Any]) -> None:
-    """By what all expect; the plan names it, and the nodes draw with the sum that told it."""
+    """All clients' expectations decide; the plan names it, and the nodes draw with the last sum."""
     nodes = searching(**settings)
     plan = nodes.play(1)
     assert plan.finding == best_in_the_clear(list(range(12))) == epoch_of(nodes).finding
@@ -99,7 +99,7 @@ def test_too_few_end_the_round(position: int) -> None:
 
 
 def test_the_finding_is_that_of_most() -> None:
-    """A node that reports something else is ignored; one that goes on alone is dropped."""
+    """A node that reports another finding is ignored; one that goes on alone is dropped."""
     nodes = searching()
     other, late = nodes.ids[2:5], nodes.ids[5]
 
@@ -119,7 +119,7 @@ def test_the_finding_is_that_of_most() -> None:
 
 
 def test_a_half_that_settles_too_early_is_dropped() -> None:
-    """More than half of the nodes have to say that the rule is settled."""
+    """The rule is settled once more than half of the nodes say so."""
     nodes = searching()
 
     def settled(reply: Any) -> Any:
@@ -133,12 +133,12 @@ def test_a_half_that_settles_too_early_is_dropped() -> None:
 
 
 def epoch_sum(nodes: Nodes) -> bytes:
-    """Return a vector of the right size: the sum that is being read."""
+    """Return a vector of the right size: the sum that nodes are reading."""
     return awaiting(nodes, Settle).registered.last_sum.sums
 
 
 def test_a_rule_takes_no_more_sums_than_it_says() -> None:
-    """Where most go on beyond that, the last sum is what the nodes draw with."""
+    """If most nodes go on beyond that, they draw with the last sum."""
     nodes = searching(on_failure="random")
     nodes.alter_reply = lambda stage, _n, reply: (
         {**reply, "contribution": epoch_sum(nodes)}
