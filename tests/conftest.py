@@ -10,6 +10,10 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
+# Ray's workers do not repeat the command line of `uv run`. Flower sets this too, but a test may
+# import Ray before Flower's simulation.
+os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+
 # Test processes share the cores: more threads of numpy in each only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
