@@ -45,7 +45,6 @@ class SecretKey(Hidden):
         "_p_inverse",
         "_p_square",
         "_p_square_inverse",
-        "_phe_public",
         "_q",
         "_q_square",
         "public_key",
@@ -56,7 +55,6 @@ class SecretKey(Hidden):
         self._p, self._q = p, public_key.n // p
         self._p_square, self._q_square = self._p**2, self._q**2
         self._p_square_inverse: int = invert(self._p_square, self._q_square)
-        self._phe_public = phe.PaillierPublicKey(public_key.n)
         p, q = self._p, self._q
         self._p_inverse: int = invert(p, q)
         # phe exponentiates to get 1 / L(g^(p-1) mod p^2); with g = n + 1 that is 1 / -q modulo p.
@@ -139,7 +137,7 @@ class SecretKey(Hidden):
         difference = modulo_q_square - modulo_p_square
         lift = mulmod(difference, self._p_square_inverse, self._q_square)
         obfuscator = modulo_p_square + self._p_square * lift
-        bare = self._phe_public.raw_encrypt(plaintext, r_value=1)  # not yet hidden
+        bare = 1 + self.public_key.n * plaintext  # (n + 1)^plaintext, not yet hidden
         ciphertext: int = mulmod(bare, obfuscator, self.public_key.n_square)
         return ciphertext
 
