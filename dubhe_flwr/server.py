@@ -67,8 +67,7 @@ class Selection(Selecting[Strategy], Strategy):
         present = [clients[node_id] for node_id in plan.participants if node_id in clients]
         chosen = SelectedClients(self._noticed(present))
         instructions = self.strategy.configure_fit(plan.server_round, parameters, chosen)
-        self.driver.check_trained([getattr(client, "node_id", 0) for client, _ in instructions])
-        self.driver.training_begins(len(instructions))
+        self.driver.training_begins([getattr(client, "node_id", 0) for client, _ in instructions])
         return instructions
 
     def _noticed(self, clients: Sequence[Any]) -> list[Any]:
@@ -88,12 +87,12 @@ class Selection(Selecting[Strategy], Strategy):
         failures: list[tuple[ClientProxy, FitRes] | BaseException],
     ) -> tuple[Parameters | None, dict[str, Scalar]]:
         """Let the wrapped strategy aggregate in the plan's order, with equal weights if set."""
-        self.driver.app_answered()
-        results = self.driver.in_order(results, lambda result: getattr(result[0], "node_id", 0))
-        self.driver.count_trained(len(results))
+        server_round, results = self.driver.training_ends(
+            server_round, results, lambda result: getattr(result[0], "node_id", 0)
+        )
+        self.driver.metrics["selection-clients"] = len(results)
         if self.driver.options.equal_weights:
             results = [(client, replace(result, num_examples=1)) for client, result in results]
-        server_round = self.driver.completed(server_round)
         parameters, metrics = self.strategy.aggregate_fit(server_round, results, failures)
         return parameters, {**metrics, **self.driver.metrics}
 
@@ -101,9 +100,7 @@ class Selection(Selecting[Strategy], Strategy):
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, EvaluateIns]]:
         """Let the wrapped strategy configure evaluation on all or only the selected clients."""
-        self.driver.app_is_asked()
-        server_round += self.driver.run.first
-        nodes = self.driver.to_evaluate()
+        server_round, nodes = self.driver.evaluation_begins(server_round)
         if nodes is not None:
             clients = _clients_of(client_manager)
             client_manager = SelectedClients([clients[n] for n in nodes if n in clients])
@@ -116,8 +113,7 @@ class Selection(Selecting[Strategy], Strategy):
         failures: list[tuple[ClientProxy, EvaluateRes] | BaseException],
     ) -> tuple[float | None, dict[str, Scalar]]:
         """Let the wrapped strategy aggregate the evaluation."""
-        self.driver.app_answered()
-        server_round += self.driver.run.first
+        server_round = self.driver.evaluation_ends(server_round)
         return self.strategy.aggregate_evaluate(server_round, results, failures)
 
     def evaluate(

@@ -163,20 +163,19 @@ class Selection(Selecting[Strategy], Strategy):
         selected = _SelectedGrid(grid, plan.participants)
         with taking_all_nodes(self.strategy, len(plan.participants), "train") as every:
             messages = list(every.configure_train(plan.server_round, arrays, config, selected))
-        self.driver.check_trained([message.metadata.dst_node_id for message in messages])
-        self.driver.training_begins(len(messages))
+        self.driver.training_begins([message.metadata.dst_node_id for message in messages])
         return messages
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Let the wrapped strategy aggregate in the plan's order, with equal weights if set."""
-        self.driver.app_answered()
-        in_order = self.driver.in_order(replies, lambda reply: reply.metadata.src_node_id)
-        self.driver.count_trained(sum(reply.has_content() for reply in in_order))
+        server_round, in_order = self.driver.training_ends(
+            server_round, replies, lambda reply: reply.metadata.src_node_id
+        )
+        self.driver.metrics["selection-clients"] = sum(reply.has_content() for reply in in_order)
         if self.driver.options.equal_weights:
             _weigh_equally(in_order, self.strategy)
-        server_round = self.driver.completed(server_round)
         arrays, metrics = self.strategy.aggregate_train(server_round, in_order)
         return arrays, MetricRecord({**(metrics or {}), **self.driver.metrics})
 
@@ -184,9 +183,7 @@ class Selection(Selecting[Strategy], Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Let the wrapped strategy configure evaluation on all or only the selected nodes."""
-        self.driver.app_is_asked()
-        server_round += self.driver.run.first
-        nodes = self.driver.to_evaluate()
+        server_round, nodes = self.driver.evaluation_begins(server_round)
         if nodes is None:
             return self.strategy.configure_evaluate(server_round, arrays, config, grid)
         if any(vars(layer).get("fraction_evaluate") == 0.0 for layer in layers(self.strategy)):
@@ -199,8 +196,8 @@ class Selection(Selecting[Strategy], Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """Let the wrapped strategy aggregate the evaluation."""
-        self.driver.app_answered()
-        return self.strategy.aggregate_evaluate(self.driver.run.first + server_round, replies)
+        server_round = self.driver.evaluation_ends(server_round)
+        return self.strategy.aggregate_evaluate(server_round, replies)
 
     def description(self) -> list[str]:
         """Return the lines that show an operator how nodes are selected."""

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.core.distribution import fixed_point_distribution
-from dubhe_flwr.core.registration import overall_registry
+from dubhe_lab.data.measures import overall_registry
 
 HEADER = {"version", "epoch", "stage", "sequence"}
 """Fields of every message."""

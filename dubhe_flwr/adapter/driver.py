@@ -14,8 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from dubhe_flwr.adapter.ahead import PlansAhead
 from dubhe_flwr.adapter.arguments import DubheArguments, Options
-from dubhe_flwr.adapter.exchanges import Exchanges, write_log
-from dubhe_flwr.adapter.plan_log import counted, log_plan
+from dubhe_flwr.adapter.exchanges import Exchanges, counted, log_plan, write_log
 from dubhe_flwr.adapter.resume import Run
 from dubhe_flwr.adapter.transport import WarnOnceFilter, after, log
 from dubhe_flwr.errors import SettingsError
@@ -155,14 +154,43 @@ class SelectionDriver:
         self._ahead.learn(plan)
         return plan
 
-    def training_begins(self, num_messages: int) -> None:
-        """Plan ahead as soon as all training messages of this round are pushed."""
-        self.app_is_asked()
-        self._to_push = num_messages
+    def training_begins(self, node_ids: Sequence[int]) -> None:
+        """Note who trains, and plan ahead as soon as these nodes' messages are pushed.
 
-    def app_is_asked(self) -> None:
-        """Note that the app sends messages to nodes."""
+        Warns once if the wrapped strategy does not train exactly the selected nodes.
+        """
+        selected = self.run.plan.participants if self.run.plan is not None else ()
+        if sorted(node_ids) != sorted(selected):
+            kept = len(set(node_ids).intersection(selected))
+            self._warn_once(_TRAINS_OTHERS, kept, len(selected), len(node_ids) - kept)
         self._num_sent += 1
+        self._to_push = len(node_ids)
+
+    def training_ends(
+        self, server_round: int, replies: Iterable[ReplyT], node_id_of: Callable[[ReplyT], int]
+    ) -> tuple[int, list[ReplyT]]:
+        """Return the round's number within the run, and the replies in the plan's order.
+
+        The order matters because floating-point sums depend on it.
+        """
+        self.app_answered()
+        run = self.run
+        participants = run.plan.participants if run.plan is not None else ()
+        places = {node_id: place for place, node_id in enumerate(participants)}
+        run.rounds_done = run.first + server_round
+        in_order = sorted(replies, key=lambda reply: places.get(node_id_of(reply), len(places)))
+        return run.rounds_done, in_order
+
+    def evaluation_begins(self, server_round: int) -> tuple[int, tuple[int, ...] | None]:
+        """Return the round's number within the run, and the nodes to evaluate on; None for all."""
+        self._num_sent += 1
+        plan = None if self.options.evaluate_on == "all" else self.run.plan
+        return self.run.first + server_round, None if plan is None else plan.participants
+
+    def evaluation_ends(self, server_round: int) -> int:
+        """Return the round's number within the run."""
+        self.app_answered()
+        return self.run.first + server_round
 
     def app_answered(self) -> None:
         """Note that all of the app's messages were answered or given up."""
@@ -213,41 +241,11 @@ class SelectionDriver:
         with self._filter:
             return self._nodes.exchange(batch, lambda left: send(left, timeout, is_over))
 
-    def check_trained(self, node_ids: Sequence[int]) -> None:
-        """Warn once if the wrapped strategy does not train exactly the selected nodes."""
-        selected = self.run.plan.participants if self.run.plan is not None else ()
-        if sorted(node_ids) != sorted(selected):
-            kept = len(set(node_ids).intersection(selected))
-            self._warn_once(_TRAINS_OTHERS, kept, len(selected), len(node_ids) - kept)
-
     def _warn_once(self, line: str, *values: object) -> None:
         """Write a warning to the log, unless the line was written before."""
         if line not in self._warned_of:
             log(WARNING, line, *values)
         self._warned_of.add(line)
-
-    def in_order(
-        self, replies: Iterable[ReplyT], node_id_of: Callable[[ReplyT], int]
-    ) -> list[ReplyT]:
-        """Return replies in the plan's order, since floating-point sums depend on the order."""
-        participants = self.run.plan.participants if self.run.plan is not None else ()
-        places = {node_id: place for place, node_id in enumerate(participants)}
-        return sorted(replies, key=lambda reply: places.get(node_id_of(reply), len(places)))
-
-    def count_trained(self, number: int) -> None:
-        """Add the number of clients that trained, selected or not, to the metrics."""
-        self.metrics["selection-clients"] = number
-
-    def completed(self, server_round: int) -> int:
-        """Return the trained round's number within the run."""
-        self.run.rounds_done = self.run.first + server_round
-        return self.run.rounds_done
-
-    def to_evaluate(self) -> tuple[int, ...] | None:
-        """Return the nodes on which to evaluate, or None for all nodes."""
-        if self.options.evaluate_on == "all" or self.run.plan is None:
-            return None
-        return self.run.plan.participants
 
     def _wait_for_nodes(
         self, present: Callable[[], Sequence[int]], patience: Callable[[], float]

@@ -1,15 +1,31 @@
-"""Runs the exchanges of one selection, now or ahead of time, and reports failing nodes."""
+"""Runs the exchanges of one selection, now or ahead of time, and logs their outcome."""
 
 from collections import Counter
-from collections.abc import Callable, Collection
-from logging import ERROR, WARNING
+from collections.abc import Callable, Collection, Sequence
+from logging import ERROR, INFO, WARNING
 from typing import Any, Final
 
-from dubhe_flwr.adapter.transport import advice_on, log
+from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol import Batch, NodeFailure, Plan, Replies, Selector
+from dubhe_flwr.protocol import Batch, NodeFailure, Plan, Replies, Selector, Stage
 
 _ERROR: Final = "dubhe: %s: error of %s: %.200r"
+_MAX_NAMED: Final = 3  # nodes whose ids a log line shows
+_ADVICE: Final = {  # by a part of Flower's error message for an exception of the ClientApp
+    "No evaluate function registered": (
+        "the ClientApp has no handlers for Dubhe: write register_dubhe(app, label_counts) below "
+        "app = ClientApp(); a DubheMod is never asked there, whether in @app.train(mods=[...]) or "
+        "in ClientApp(mods=[...])"
+    ),
+    "Invalid message type": (
+        "the ClientApp has no DubheMod: write "
+        "ClientApp(client_fn=client_fn, mods=[DubheMod(label_counts)])"
+    ),
+    "<class '": (
+        "the ClientApp raised an exception before Dubhe was asked: let DubheMod be the first of "
+        "its mods, since the mods before it see Dubhe's messages"
+    ),
+}
 
 
 def write_log(level: int, line: str) -> None:
@@ -60,11 +76,65 @@ class Exchanges:
         """Report the nodes' most frequent error, and return advice on it, if there is any."""
         reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
         for reason, number in reasons.most_common(1):
-            nodes = "1 node" if number == 1 else f"{number} nodes"
+            nodes = counted(number, "node", "nodes")
             self._write(WARNING, _ERROR % (batch.header.stage, nodes, reason))
             if reason.startswith("label_counts: "):  # a simulated node's owner reads this log
                 return reason
-            if advice := advice_on(reason):
+            for advice in (advice for part, advice in _ADVICE.items() if part in reason):
                 self._write(ERROR, f"dubhe: {advice}")
                 return f"{advice[0].upper()}{advice[1:]}."
         return ""
+
+
+def log_plan(plan: Plan, seconds: float) -> None:
+    """Log the outcome of a selection, and everything that went wrong."""
+    stages = {report.stage for report in plan.stages}
+    if Stage.REGISTER in stages and not plan.fallback:
+        nodes = counted(plan.num_registered, "node", "nodes")
+        log(INFO, "dubhe: a new epoch: %s | %s", nodes, plan.rule)
+        if plan.privacy is not None:
+            log(INFO, "dubhe: privacy: %s", plan.privacy)
+        if len(plan.participants) == plan.num_registered:
+            log(WARNING, "dubhe: all %s train: there is nothing to choose", nodes)
+    for report in plan.stages:
+        for reason, ids in report.lost.items():
+            replies = counted(len(ids), "reply", "replies")
+            log(
+                WARNING, "dubhe: %s: %s dropped: %s (%s)", report.stage, replies, reason, _some(ids)
+            )
+    for note in plan.notes:
+        log(WARNING, "dubhe: %s", note)
+    if plan.fallback:
+        chosen = counted(len(plan.participants), "client was", "clients were")
+        what = f"{chosen} chosen at random" if plan.participants else "nobody trains"
+        log(ERROR, "dubhe: round %s was NOT selected by Dubhe: %s", plan.server_round, what)
+        return
+    log(
+        INFO,
+        "dubhe: %s of %s clients selected in %.2f s (%s)",
+        len(plan.participants),
+        plan.num_registered,
+        seconds,
+        _choice(plan),
+    )
+
+
+def _some(nodes: Sequence[int]) -> str:
+    """Name the first few nodes by the ids that Flower shows."""
+    more = f" and {len(nodes) - _MAX_NAMED} more" if len(nodes) > _MAX_NAMED else ""
+    return (
+        f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, nodes[:_MAX_NAMED]))}{more}"
+    )
+
+
+def _choice(plan: Plan) -> str:
+    """Describe what the agent chose from."""
+    if len(plan.participants) == plan.num_registered:
+        return "there was nothing to choose"
+    tries = counted(plan.num_selections, "tentative selection", "tentative selections or groups")
+    return f"from {tries}"
+
+
+def counted(number: int, singular: str, plural: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {singular if number == 1 else plural}"

@@ -37,33 +37,6 @@ ENCRYPTING: Final = frozenset(message_type(stage) for stage in (Stage.REGISTER, 
 """Types of the messages that a node answers with ciphertexts."""
 
 
-_ADVICE: Final = {
-    "No evaluate function registered": (
-        "the ClientApp has no handlers for Dubhe: write register_dubhe(app, label_counts) below "
-        "app = ClientApp(); a DubheMod is never asked there, whether in @app.train(mods=[...]) or "
-        "in ClientApp(mods=[...])"
-    ),
-    "Invalid message type": (
-        "the ClientApp has no DubheMod: write "
-        "ClientApp(client_fn=client_fn, mods=[DubheMod(label_counts)])"
-    ),
-    "<class '": (
-        "the ClientApp raised an exception before Dubhe was asked: let DubheMod be the first of "
-        "its mods, since the mods before it see Dubhe's messages"
-    ),
-}
-
-
-def advice_on(reason: str) -> str | None:
-    """Return advice for the exception of a ClientApp, recognised by Flower's error message.
-
-    >>> advice_on("<class 'ValueError'>:<'Invalid message type: evaluate.dubhe_join'>")
-    'the ClientApp has no DubheMod: write ClientApp(client_fn=client_fn, \
-mods=[DubheMod(label_counts)])'
-    """
-    return next((advice for part, advice in _ADVICE.items() if part in reason), None)
-
-
 def stage_of(message: Message) -> str:
     """Return the stage of a message, or "train" and the like for an app's own messages."""
     kind = message.metadata.message_type

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.randomness import generator
-
 Clients = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
@@ -38,29 +36,6 @@ def fill_or_trim(
     rest = np.flatnonzero(eligible & ~volunteers)
     missing = min(num_participants - willing.size, rest.size)
     return np.sort(np.concatenate([willing, rng.choice(rest, missing, replace=False)]))
-
-
-def tries_of_round(
-    decisions: Mask, eligible: Mask, num_participants: int, seed: int, server_round: int
-) -> list[Clients]:
-    """Return the clients of each of the H tries of a round, filled or trimmed to exactly K.
-
-    Decisions are the clients' own draws, shape (N, H), in an order of clients that does not depend
-    on when their replies arrive. The server's seed and the round fix the randomness.
-
-    >>> decisions = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool)
-    >>> [t.tolist() for t in tries_of_round(decisions, np.ones(4, dtype=bool), 2, 7, 1)]
-    [[0, 1], [2, 3]]
-    """
-    return [
-        fill_or_trim(
-            volunteers,
-            eligible,
-            num_participants,
-            generator(seed, "fill-or-trim", server_round, attempt),
-        )
-        for attempt, volunteers in enumerate(decisions.T)
-    ]
 
 
 def far_apart(tries: Sequence[Clients], fewest: int) -> list[Clients]:
@@ -128,30 +103,3 @@ def cut_into_groups(
     ends = np.cumsum(sizes)
     ends = ends[ends <= pool.size]
     return [np.sort(group) for group in np.split(rng.permutation(pool)[: ends[-1]], ends[:-1])]
-
-
-def groups_of_round(
-    decisions: Mask,
-    eligible: Mask,
-    num_participants: int,
-    group_size: int,
-    *,
-    max_groups: int,
-    seed: int,
-    server_round: int,
-) -> list[Clients]:
-    """Return the groups of a round's volunteers; the first ones make up a random choice of K.
-
-    `cut_into_groups` cuts them from all eligible volunteers, filled up to K clients if there are
-    fewer. For the arguments see `tries_of_round`, here with a single try, and `cut_into_groups`.
-
-    >>> everyone = np.ones(8, dtype=bool)
-    >>> [len(g) for g in groups_of_round(everyone[:, None], everyone, 4, 2, max_groups=3,
-    ...                                      seed=7, server_round=1)]
-    [2, 2, 2]
-    """
-    volunteers = decisions[:, 0] & eligible
-    least = max(num_participants, int(volunteers.sum()))
-    pool = fill_or_trim(volunteers, eligible, least, generator(seed, "pool", server_round))
-    rng = generator(seed, "groups", server_round)
-    return cut_into_groups(pool, num_participants, group_size, max_groups, rng)

@@ -1,11 +1,9 @@
-"""Label distributions and measures of their skew.
+"""Label distributions, as floats and in fixed point.
 
 Symbols of the paper: ``p_l`` is one client's label distribution, ``p_g`` the mean over all
-clients, ``p_o`` (population distribution) the mean over the selected ones, ``p_u`` the uniform
-distribution, ``rho`` the ratio of the largest to the smallest class.
+clients, ``p_u`` the uniform distribution.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -49,15 +47,6 @@ def global_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
     return label_distribution(np.asarray(label_counts).sum(axis=0))
 
 
-def population_distribution(label_distributions: ArrayLike) -> NDArray[np.float64]:
-    """Return ``p_o = sum_{k in S} p_l^k / |S|``: the mean of the selected clients' ``p_l`` (K, C).
-
-    >>> population_distribution([[1.0, 0.0], [0.5, 0.5]])
-    array([0.75, 0.25])
-    """
-    return np.asarray(np.mean(np.asarray(label_distributions, dtype=np.float64), axis=0))
-
-
 def distance_to_uniform(distribution: ArrayLike) -> float:
     """Return ``||p - p_u||_1`` (eq. 4), between 0 and 2, for shares (C,) that sum to 1.
 
@@ -66,40 +55,6 @@ def distance_to_uniform(distribution: ArrayLike) -> float:
     """
     shares = np.asarray(distribution, dtype=np.float64)
     return float(np.abs(shares - 1.0 / shares.size).sum())
-
-
-def average_emd(label_distributions: ArrayLike, reference: ArrayLike) -> float:
-    """Return ``mean_k ||p_l^k - reference||_1``, between 0 and 2, for shapes (N, C) and (C,).
-
-    With ``p_g`` as reference this is EMD_avg, the discrepancy among clients. (The paper's formula
-    omits the 1/N that its range of 0 to 2 implies.) With ``p_o`` and the selected clients it is
-    the local-skew term of the bound in eq. 3.
-
-    >>> average_emd([[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5])
-    1.0
-    """
-    deviations = np.asarray(label_distributions, dtype=np.float64) - np.asarray(reference)
-    return float(np.abs(deviations).sum(axis=1).mean())
-
-
-def imbalance_ratio(distribution: ArrayLike) -> float:
-    """Return ``rho``: the largest share or count over the smallest; infinite if a class is empty.
-
-    >>> imbalance_ratio([0.5, 0.3, 0.2])
-    2.5
-    """
-    shares = np.asarray(distribution, dtype=np.float64)
-    smallest = float(shares.min())
-    return float(shares.max()) / smallest if smallest > 0 else float("inf")
-
-
-def coverage(selected_sets: Iterable[Iterable[int]], num_clients: int) -> float:
-    """Return the share of all clients that appear in at least one selected set.
-
-    >>> coverage([[0, 1], [1, 2]], num_clients=4)
-    0.75
-    """
-    return len({client for selected in selected_sets for client in selected}) / num_clients
 
 
 def fixed_point_distribution(

@@ -113,25 +113,6 @@ def dominating_category(
     return tuple(range(codebook.num_classes))  # sigma_C = 0 is always met
 
 
-def overall_registry(
-    label_counts: ArrayLike, codebook: Codebook, thresholds: Mapping[int, float]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Register many clients in the clear, as the reference for the encrypted sum.
-
-    Takes label counts of shape (N, C); the other arguments are as in `dominating_category`.
-    Returns ``R_A = sum_k R^k``, the number of clients in each category, and each client's slot.
-
-    >>> overall, slots = overall_registry([[9, 1], [1, 1], [0, 5]], Codebook((1, 2)), {1: 0.7})
-    >>> overall.tolist(), slots.tolist()
-    ([1, 1, 1], [0, 2, 1])
-    """
-    categories = (
-        dominating_category(row, codebook, thresholds) for row in np.asarray(label_counts)
-    )
-    slots = np.fromiter(map(codebook.rank, categories), dtype=np.int64)
-    return np.bincount(slots, minlength=codebook.length), slots
-
-
 def participation_probability(
     overall_registry: ArrayLike, num_participants: int
 ) -> NDArray[np.float64]:

@@ -43,6 +43,14 @@ class Slots:
         if min(self.number, self.largest) < 1:
             raise SettingsError(f"{self} holds nothing: give number and largest at least 1.")
 
+    def check_bits(self, max_clients: int) -> None:
+        """Raise `SettingsError` if sums over this number of clients could exceed 62 bits."""
+        if (max_clients * self.largest).bit_length() > MAX_SLOT_BITS:
+            raise SettingsError(
+                f"The sums of {max_clients} clients over {self} have more than {MAX_SLOT_BITS} "
+                "bits; lower the largest value or max_clients."
+            )
+
     def check(self, name: str, values: npt.NDArray[np.integer]) -> list[int]:
         """Return one client's counters as a list.
 
@@ -92,7 +100,7 @@ class Layout:
     Raises
     ------
     SettingsError
-        If a value is invalid, for instance because sums could exceed 62 bits.
+        If the key size is invalid, or sums could exceed 62 bits.
 
     Examples
     --------
@@ -109,28 +117,12 @@ class Layout:
 
     def __post_init__(self) -> None:
         check_key_bits(self.key_bits)
-        if self.max_clients < 1:
-            raise SettingsError(f"max_clients={self.max_clients}: give it at least 1.")
-        if not self.fields:
-            raise SettingsError("A layout has no field: give it at least one.")
-        for name in self.fields:
-            if self.slot_bits(name) > MAX_SLOT_BITS:
-                raise SettingsError(
-                    f"Field {name!r} needs slots of {self.slot_bits(name)} bits where "
-                    f"{MAX_SLOT_BITS} is the most: lower its largest value or max_clients."
-                )
-
-    def field(self, name: str) -> Slots:
-        """Return the shape of a field; raises `SettingsError` if there is no field of that name."""
-        if name not in self.fields:
-            raise SettingsError(
-                f"The layout has no field {name!r}: choose one of {list(self.fields)}."
-            )
-        return self.fields[name]
+        for slots in self.fields.values():
+            slots.check_bits(self.max_clients)
 
     def slot_bits(self, name: str) -> int:
         """Width of a slot in bits: enough for the largest sum of `max_clients` counters."""
-        return (self.max_clients * self.field(name).largest).bit_length()
+        return (self.max_clients * self.fields[name].largest).bit_length()
 
     def slots_per_ciphertext(self, name: str) -> int:
         """Return the number of the field's slots that fit into one ciphertext."""
@@ -138,7 +130,7 @@ class Layout:
 
     def num_ciphertexts(self, name: str) -> int:
         """Return the number of ciphertexts that the field spans."""
-        return -(-self.field(name).number // self.slots_per_ciphertext(name))
+        return -(-self.fields[name].number // self.slots_per_ciphertext(name))
 
     def field_bytes(self, name: str) -> int:
         """Size of the encrypted field in bytes."""
@@ -149,7 +141,7 @@ class Layout:
 
         Raises `SettingsError` if the counters do not fit the field (see `Slots.check`).
         """
-        slots = self.field(name).check(name, values)
+        slots = self.fields[name].check(name, values)
         width, step = self.slot_bits(name), self.slots_per_ciphertext(name)
         parts = [slots[start : start + step] for start in range(0, len(slots), step)]
         return [reduce(lambda high, slot: high << width | slot, part[::-1], 0) for part in parts]
@@ -170,7 +162,7 @@ class Layout:
         >>> layout.unpack("registry", [0b_010_000_001], num_addends=2)
         array([1, 0, 2])
         """
-        field = self.field(name)
+        field = self.fields[name]
         if not 1 <= num_addends <= self.max_clients:
             raise SettingsError(
                 f"num_addends={num_addends} lies outside 1..{self.max_clients}: give the number "

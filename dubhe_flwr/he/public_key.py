@@ -68,9 +68,6 @@ class PublicKey:
         if self.n % 2 == 0:
             raise SettingsError("The modulus is even: give the product of two large primes.")
 
-    def __repr__(self) -> str:
-        return f"PublicKey(bits={self.bits}, digest={self.digest().hex()[:8]})"
-
     @property
     def bits(self) -> int:
         """Size of the modulus in bits."""

@@ -5,13 +5,14 @@ no associated data, so everything that a delivery must be bound to goes into `in
 """
 
 from dataclasses import dataclass
-from typing import Final, NoReturn, Self
+from typing import Final, Self
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from dubhe_flwr.errors import MalformedMessageError, SealError
+from dubhe_flwr.he.hidden import Hidden
 from dubhe_flwr.he.public_key import PublicKey, check_key_bits
 from dubhe_flwr.he.secret_key import SecretKey
 
@@ -20,10 +21,8 @@ ENCAPSULATED_KEY_BYTES: Final = 32
 TAG_BYTES: Final = 16
 
 
-class RecipientKey:
+class RecipientKey(Hidden):
     """The X25519 key with which a client opens messages that are sealed to it.
-
-    It cannot be pickled or copied, and its repr shows only the public half.
 
     Examples
     --------
@@ -36,12 +35,6 @@ class RecipientKey:
 
     def __init__(self, private_key: X25519PrivateKey) -> None:
         self._private_key = private_key
-
-    def __repr__(self) -> str:
-        return f"RecipientKey(<hidden>, public={self.public_bytes.hex()[:8]})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A recipient key is never pickled or copied: keep its to_bytes() locally.")
 
     @classmethod
     def generate(cls) -> Self:
@@ -91,10 +84,8 @@ class SealingContext:
 
     def info(self, recipient_public: bytes, modulus_digest: bytes) -> bytes:
         """Return the context for one recipient and modulus, each part preceded by its length."""
-        agent, tag = self.agent_public, self.protocol.encode()
-        return prefixed(
-            tag, self.epoch_id, agent, recipient_public, modulus_digest, self.layout_digest
-        )
+        own = self.protocol.encode(), self.epoch_id, self.agent_public
+        return prefixed(*own, recipient_public, modulus_digest, self.layout_digest)
 
 
 def prefixed(*parts: bytes) -> bytes:

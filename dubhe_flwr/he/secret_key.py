@@ -7,21 +7,22 @@ ciphertexts have the same distribution. Decryption works as in phe, without its 
 
 import secrets
 from collections.abc import Sequence
-from typing import NoReturn, Self
+from typing import Self
 
 import gmpy2
 import phe
 from phe.util import invert, mulmod, powmod
 
 from dubhe_flwr.errors import DecryptionError, SealError, SettingsError
+from dubhe_flwr.he.hidden import Hidden
 from dubhe_flwr.he.public_key import PublicKey, check_key_bits
 
 
-class SecretKey:
+class SecretKey(Hidden):
     """The primes p and q of a Paillier key.
 
-    `generate_secret_key` makes a key, and `from_bytes` reads and checks one. A key cannot be
-    pickled or copied, its repr shows no prime, and it is equal only to itself.
+    `generate_secret_key` makes a key, and `from_bytes` reads and checks one. A key is equal only
+    to itself.
 
     Parameters
     ----------
@@ -44,7 +45,6 @@ class SecretKey:
         "_p_inverse",
         "_p_square",
         "_p_square_inverse",
-        "_phe_public",
         "_q",
         "_q_square",
         "public_key",
@@ -55,17 +55,10 @@ class SecretKey:
         self._p, self._q = p, public_key.n // p
         self._p_square, self._q_square = self._p**2, self._q**2
         self._p_square_inverse: int = invert(self._p_square, self._q_square)
-        self._phe_public = phe.PaillierPublicKey(public_key.n)
         p, q = self._p, self._q
         self._p_inverse: int = invert(p, q)
         # phe exponentiates to get 1 / L(g^(p-1) mod p^2); with g = n + 1 that is 1 / -q modulo p.
         self._factors: tuple[int, int] = invert(p - q % p, p), invert(q - p % q, q)
-
-    def __repr__(self) -> str:
-        return f"SecretKey(<hidden>, {self.public_key})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A secret key is never pickled or copied: keep its to_bytes() locally.")
 
     def to_bytes(self) -> bytes:
         """Return p as `bits / 16` big-endian bytes; together with n it is the whole key."""
@@ -119,8 +112,7 @@ class SecretKey:
         num_ciphertexts = len(vector) // self.public_key.ciphertext_bytes
         if not self.public_key.is_valid(vector, num_ciphertexts):
             raise DecryptionError
-        ciphertexts = self.public_key.parse(vector, num_ciphertexts)
-        return [self._decrypt_valid(ciphertext) for ciphertext in ciphertexts]
+        return list(map(self._decrypt_valid, self.public_key.parse(vector, num_ciphertexts)))
 
     def _decrypt_valid(self, ciphertext: int) -> int:
         """Decrypt modulo each prime, and combine the two results."""
@@ -145,7 +137,7 @@ class SecretKey:
         difference = modulo_q_square - modulo_p_square
         lift = mulmod(difference, self._p_square_inverse, self._q_square)
         obfuscator = modulo_p_square + self._p_square * lift
-        bare = self._phe_public.raw_encrypt(plaintext, r_value=1)  # not yet hidden
+        bare = 1 + self.public_key.n * plaintext  # (n + 1)^plaintext, not yet hidden
         ciphertext: int = mulmod(bare, obfuscator, self.public_key.n_square)
         return ciphertext
 

@@ -5,12 +5,13 @@ Together the two take `SIGNATURE_BYTES` bytes.
 """
 
 from collections.abc import Iterable
-from typing import Final, NoReturn
+from typing import Final
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dubhe_flwr.errors import SettingsError, UntrustedError
+from dubhe_flwr.he.hidden import Hidden
 
 SIGNER_BYTES: Final = 32
 SIGNATURE_BYTES: Final = SIGNER_BYTES + 64
@@ -27,7 +28,7 @@ class TrustedKeys:
         If there are no keys, a key occurs twice, or one is not a public Ed25519 key.
     """
 
-    __slots__ = ("_by_signer", "_ranks")
+    __slots__ = ("_ranks",)
 
     def __init__(self, public_keys: Iterable[Ed25519PublicKey]) -> None:
         keys = list(public_keys)
@@ -38,16 +39,15 @@ class TrustedKeys:
                 "trusted_keys holds something that is not a public Ed25519 key; read them from a "
                 "file with load_trusted_keys."
             )
-        self._by_signer = {key.public_bytes_raw(): key for key in keys}
-        if len(self._by_signer) < len(keys):
+        self._ranks = {key.public_bytes_raw(): rank for rank, key in enumerate(keys)}
+        if len(self._ranks) < len(keys):
             raise SettingsError("A key occurs twice in trusted_keys; give each node its own.")
-        self._ranks = {signer: rank for rank, signer in enumerate(self._by_signer)}
 
     def __len__(self) -> int:
-        return len(self._by_signer)
+        return len(self._ranks)
 
     def __contains__(self, public_key: Ed25519PublicKey) -> bool:
-        return public_key.public_bytes_raw() in self._by_signer
+        return public_key.public_bytes_raw() in self._ranks
 
     def rank(self, signer: bytes) -> int:
         """Return the position of a trusted key, from 0, by its public bytes."""
@@ -60,14 +60,12 @@ class TrustedKeys:
         """
         if signature is None or len(signature) != SIGNATURE_BYTES:
             raise UntrustedError("The signature is missing or has the wrong length.")
-        key = self._by_signer.get(signature[:SIGNER_BYTES])
-        if key is None:
+        signer = signature[:SIGNER_BYTES]
+        if signer not in self._ranks:
             raise UntrustedError("The signature is by a key that is not trusted.")
-        try:
-            key.verify(signature[SIGNER_BYTES:], statement)
-        except InvalidSignature:
-            raise UntrustedError("The signature belongs to another statement.") from None
-        return signature[:SIGNER_BYTES]
+        if not is_signed_by(signer, statement, signature):
+            raise UntrustedError("The signature belongs to another statement.")
+        return signer
 
 
 def is_signed_by(signer: bytes, statement: bytes, signature: bytes) -> bool:
@@ -81,10 +79,8 @@ def is_signed_by(signer: bytes, statement: bytes, signature: bytes) -> bool:
     return True
 
 
-class PinnedKeys:
+class PinnedKeys(Hidden):
     """A node's own signing key, and the public keys of all nodes that it trusts.
-
-    It cannot be pickled or copied, and its repr shows no key.
 
     Parameters
     ----------
@@ -111,7 +107,7 @@ class PinnedKeys:
     def __init__(
         self,
         signing_key: Ed25519PrivateKey,
-        trusted_keys: "Iterable[Ed25519PublicKey] | TrustedKeys",
+        trusted_keys: Iterable[Ed25519PublicKey] | TrustedKeys,
     ) -> None:
         if not isinstance(signing_key, Ed25519PrivateKey):
             raise SettingsError(
@@ -127,12 +123,6 @@ class PinnedKeys:
                 "nodes the same keys."
             )
         self._signing_key = signing_key
-
-    def __repr__(self) -> str:
-        return f"PinnedKeys(<hidden>, {len(self.trusted)} trusted)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Signing keys are never pickled or copied: load them where they are used.")
 
     @property
     def rank(self) -> int:

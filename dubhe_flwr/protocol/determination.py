@@ -16,45 +16,42 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.core.determination import (
     Clients,
     Mask,
+    cut_into_groups,
     far_apart,
+    fill_or_trim,
     group_sizes,
-    groups_of_round,
-    tries_of_round,
 )
 from dubhe_flwr.core.group_choice import best_groups, scores_of
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 
 
 @dataclass(frozen=True)
 class Volunteers:
-    """A round to cut into selections.
+    """A round to cut into selections; the clients are in an order that never changes."""
 
-    Parameters
-    ----------
-    decisions : ndarray of bool, shape (N, H)
-        Each client's own draws.
-    eligible : ndarray of bool, shape (N,)
-        The clients that may be chosen.
-    num_participants : int
-        ``K``.
-    min_cohort : int
-        Fewest clients by which two sums may differ.
-    seed, server_round : int
-        Seeds of the random numbers.
-    """
-
-    decisions: Mask
-    eligible: Mask
-    num_participants: int
-    min_cohort: int
+    decisions: Mask  # each client's own draws, shape (N, H)
+    eligible: Mask  # the clients that may be chosen, shape (N,)
+    num_participants: int  # ``K``
+    min_cohort: int  # fewest clients by which two sums may differ
     seed: int
     server_round: int
 
+    def generator(self, purpose: str, *path: int) -> np.random.Generator:
+        """Return the generator that seed and round fix for a purpose."""
+        return generator(self.seed, purpose, self.server_round, *path)
+
     def tries(self) -> list[Clients]:
         """Return the K clients of each try; a try too close to an earlier one is replaced by it."""
-        tries = tries_of_round(
-            self.decisions, self.eligible, self.num_participants, self.seed, self.server_round
-        )
+        tries = [
+            fill_or_trim(
+                volunteers,
+                self.eligible,
+                self.num_participants,
+                self.generator("fill-or-trim", attempt),
+            )
+            for attempt, volunteers in enumerate(self.decisions.T)
+        ]
         return far_apart(tries, self.min_cohort)
 
 
@@ -242,16 +239,12 @@ class Groups(Determination):
         return sum(sizes)
 
     def cut(self, drawn: Volunteers, max_selections: int) -> list[Clients]:
-        """Return the clients of each group."""
-        return groups_of_round(
-            drawn.decisions,
-            drawn.eligible,
-            drawn.num_participants,
-            self.size,
-            max_groups=max_selections,
-            seed=drawn.seed,
-            server_round=drawn.server_round,
-        )
+        """Cut groups from all eligible volunteers, filled up to K clients if there are fewer."""
+        num_participants, volunteers = drawn.num_participants, drawn.decisions[:, 0]
+        least = max(num_participants, int((volunteers & drawn.eligible).sum()))
+        pool = fill_or_trim(volunteers, drawn.eligible, least, drawn.generator("pool"))
+        rng = drawn.generator("groups")
+        return cut_into_groups(pool, num_participants, self.size, max_selections, rng)
 
     def choose(
         self,

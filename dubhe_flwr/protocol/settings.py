@@ -235,14 +235,6 @@ class Settings:
                     f"{name}={number} is above max_registered={self.max_registered}; raise "
                     "max_registered."
                 )
-        groups = self.determination
-        if isinstance(groups, Groups) and not (
-            self.min_cohort <= groups.size <= self.num_participants
-        ):
-            raise SettingsError(
-                f"Groups(size={groups.size}) must be from min_cohort={self.min_cohort} to "
-                f"num_participants={self.num_participants}."
-            )
 
     def _check_terms(self) -> None:
         """Refuse what nodes would refuse, as far as that is known before they report ``C``."""

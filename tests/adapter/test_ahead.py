@@ -110,7 +110,7 @@ def test_stage_timeout_begins_after_training(api: Api) -> None:
         seen.extend((is_over() or is_over(), is_over()))
         return {}
 
-    driver.training_begins(1)
+    driver.training_begins([0])
     driver._send_ahead(send, batch, lambda: False)
     assert seen == [False, False, True, True]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from apis import TRAIN
 
-from dubhe_flwr.adapter.plan_log import log_plan
+from dubhe_flwr.adapter.exchanges import log_plan
 from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.protocol import NodeFailure, Plan, StageReport
 

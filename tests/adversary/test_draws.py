@@ -7,7 +7,7 @@ from docs.pages import ROOT
 from scipy.stats import binom
 
 from dubhe_flwr.core.codebook import Codebook
-from dubhe_flwr.core.registration import overall_registry
+from dubhe_lab.data.measures import overall_registry
 from dubhe_lab.experiments.settings import FederationSettings
 
 PAGE = ROOT / "docs" / "explanation" / "threat_model.md"

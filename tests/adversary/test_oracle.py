@@ -19,11 +19,11 @@ from protocol.nodes import (
 from protocol.server import stages_of, with_liars
 
 from dubhe_flwr.core.codebook import Codebook
-from dubhe_flwr.core.registration import overall_registry
 from dubhe_flwr.errors import ProtocolError, RefusedError
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node import guards
+from dubhe_lab.data.measures import overall_registry
 
 INVALID_SUM = r"^The sum is not valid\.$"
 DRAW = {"first-round": 1, "num-rounds": 1, "num-tries": 1}

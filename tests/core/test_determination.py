@@ -14,10 +14,7 @@ from dubhe_flwr.core.determination import (
     far_apart,
     fill_or_trim,
     group_sizes,
-    groups_of_round,
-    tries_of_round,
 )
-from dubhe_flwr.core.randomness import generator
 
 Mask = NDArray[np.bool_]
 
@@ -67,35 +64,6 @@ def test_trimming_and_filling_are_uniform(
     assert chisquare(list(occurrences.values())).pvalue > 1e-4
 
 
-@pytest.fixture
-def decisions() -> Mask:
-    """Return decisions of 40 clients in 6 tries, some above and some below K volunteers."""
-    decisions = np.random.default_rng(1).random((40, 6)) < 0.125
-    assert decisions.sum(axis=0).min() < 5 < decisions.sum(axis=0).max()
-    return decisions
-
-
-ALL = np.ones(40, dtype=bool)
-
-
-def test_each_try_stands_alone(decisions: Mask) -> None:
-    """A try depends on its own decisions, seed, round and index, not on other tries or rounds."""
-
-    def tries_of(decisions: Mask) -> list[list[int]]:
-        return [chosen.tolist() for chosen in tries_of_round(decisions, ALL, 5, 7, 3)]
-
-    tries = tries_of(decisions)
-    alone = [
-        fill_or_trim(decisions[:, index], ALL, 5, generator(7, "fill-or-trim", 3, index)).tolist()
-        for index in range(6)
-    ]
-    assert tries == alone
-    others = decisions.copy()
-    others[:, 1:] = ~others[:, 1:]
-    assert tries_of(others)[0] == tries[0]
-    assert tries_of(decisions[:, :4]) == tries[:4]
-
-
 @given(st.integers(0, 999), st.integers(1, 9), st.integers(0, 8))
 def test_tries_that_are_close_become_one(seed: int, num_participants: int, fewest: int) -> None:
     """The first try stays, any two are equal or far apart, and each is close to its original."""
@@ -119,28 +87,6 @@ def test_group_sizes_make_up_exactly_k(num_participants: int, data: st.DataObjec
     assert sizes.min() >= group_size
     assert sizes.max() - sizes.min() <= 1
     assert sizes.tolist() == sorted(sizes.tolist())
-
-
-@given(
-    num_clients=st.integers(10, 30),
-    num_participants=st.integers(1, 10),
-    density=st.sampled_from([0.0, 0.1, 0.5]),
-    seed=st.integers(0, 2**32),
-)
-def test_pool_holds_all_who_volunteered(
-    num_clients: int, num_participants: int, density: float, seed: int
-) -> None:
-    """The pool has all eligible volunteers, and other clients only to reach K."""
-    rng = np.random.default_rng(seed)
-    decisions = rng.random((num_clients, 1)) < density
-    eligible = rng.random(num_clients) < 0.8
-    eligible[:num_participants] = True
-    of = {"max_groups": num_clients, "seed": seed, "server_round": 1}
-    pool = np.concatenate(groups_of_round(decisions, eligible, num_participants, 1, **of)).tolist()
-    volunteers = np.flatnonzero(decisions[:, 0] & eligible)
-    assert len(set(pool)) == len(pool) == max(volunteers.size, num_participants)
-    assert eligible[pool].all()
-    assert set(volunteers.tolist()) <= set(pool)
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Tests of label distributions and the measures of their skew."""
+"""Tests of label distributions."""
 
 from fractions import Fraction
 
@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dubhe_flwr.core.distribution import (
     FIXED_POINT_SCALE,
-    average_emd,
-    coverage,
     distance_to_uniform,
     fixed_point_distribution,
     global_distribution,
-    imbalance_ratio,
     label_distribution,
     with_square,
 )
@@ -24,14 +21,6 @@ from dubhe_flwr.errors import SettingsError
 counts_of_a_client = st.lists(
     st.one_of(st.integers(0, 3), st.integers(0, 2**35)), min_size=1, max_size=62
 ).filter(any)
-
-
-@st.composite
-def federations(draw: st.DrawFn) -> NDArray[np.int64]:
-    """Draw label counts of shape (N, C)."""
-    num_classes = draw(st.integers(2, 10))
-    row = st.lists(st.integers(0, 100), min_size=num_classes, max_size=num_classes).filter(any)
-    return np.array(draw(st.lists(row, min_size=1, max_size=10)))
 
 
 @given(counts=counts_of_a_client)
@@ -77,31 +66,6 @@ def test_range_of_the_distance_to_uniform(num_classes: int) -> None:
     assert distance_to_uniform(np.full(num_classes, 1 / num_classes)) == pytest.approx(0)
     farthest = distance_to_uniform(np.eye(num_classes)[0])
     assert farthest == pytest.approx(2 * (num_classes - 1) / num_classes)
-
-
-@given(counts=federations())
-def test_average_emd_is_between_0_and_2(counts: NDArray[np.int64]) -> None:
-    """EMD_avg is the mean of the clients' 1-norms, within the paper's range of 0 to 2."""
-    p_l, p_g = label_distribution(counts), global_distribution(counts)
-    emd = average_emd(p_l, p_g)
-    assert 0 <= emd <= 2
-    assert emd == pytest.approx(np.mean([np.linalg.norm(row - p_g, ord=1) for row in p_l]))
-    assert average_emd(np.vstack([p_l, p_l]), p_g) == pytest.approx(emd)
-
-
-@pytest.mark.parametrize(
-    ("distribution", "rho"),
-    [([0.2, 0.2, 0.2], 1.0), ([100, 1000, 10], 100.0), ([0.5, 0.5, 0.0], np.inf), ([0, 0], np.inf)],
-)
-def test_imbalance_ratio(distribution: list[float], rho: float) -> None:
-    """Rho is the largest class over the smallest, and infinite if a class is empty."""
-    assert imbalance_ratio(distribution) == rho
-
-
-def test_coverage_counts_each_client_once() -> None:
-    """Coverage is the share of clients ever selected, given as any iterables."""
-    assert coverage([], num_clients=5) == 0.0
-    assert coverage(iter([(3, 1), {1}, np.array([3, 1])]), num_clients=5) == 0.4
 
 
 @given(counts=counts_of_a_client, total=st.integers(2**16, FIXED_POINT_SCALE))

@@ -10,8 +10,9 @@ from scipy.stats import chi2
 
 from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.core.randomness import simulated_draws
-from dubhe_flwr.core.registration import overall_registry, participation_probability
+from dubhe_flwr.core.registration import participation_probability
 from dubhe_lab.data import client_distributions, half_normal_proportions
+from dubhe_lab.data.measures import overall_registry
 
 NUM_CLIENTS, NUM_PARTICIPANTS, NUM_DRAWS = 1000, 20, 10_000
 

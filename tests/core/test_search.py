@@ -11,13 +11,10 @@ from dubhe_flwr.core.distribution import (
     distance_to_uniform,
     fixed_point_distribution,
 )
-from dubhe_flwr.core.registration import (
-    check_thresholds,
-    overall_registry,
-    participation_probability,
-)
+from dubhe_flwr.core.registration import check_thresholds, participation_probability
 from dubhe_flwr.core.search import best_candidate, candidate_grid, search_contribution
 from dubhe_flwr.errors import SettingsError
+from dubhe_lab.data.measures import overall_registry
 
 
 @pytest.mark.parametrize("reference_set", [(1, 2, 10), (1, 10), (1, 3, 26), (10,)])

@@ -132,12 +132,9 @@ def test_flipped_bit_is_not_unpacked(secret_key: SecretKey, bit: int) -> None:
     [
         (lambda: Slots(0, 1), "number=0"),
         (lambda: Slots(1, 0), "largest=0"),
-        (lambda: Layout(2048, 0, {"registry": REGISTRY}), "max_clients=0"),
-        (lambda: Layout(2048, 10, {}), "no field"),
         (lambda: Layout(496, 10, {"registry": REGISTRY}), "key_bits=496"),
         (lambda: Layout(2056, 10, {"registry": REGISTRY}), "key_bits=2056"),
-        (lambda: Layout(2048, 8, {"wide": Slots(1, 2**59)}), "63 bits"),
-        (lambda: LAYOUT.field("moments"), "moments"),
+        (lambda: Layout(2048, 8, {"wide": Slots(1, 2**59)}), "more than 62 bits"),
     ],
 )
 def test_bad_settings_are_refused(make: Callable[[], object], named: str) -> None:

@@ -21,12 +21,12 @@ from protocol.federation import (
 from dubhe_flwr.core.distribution import (
     distance_to_uniform,
     fixed_point_distribution,
-    population_distribution,
 )
-from dubhe_flwr.core.registration import overall_registry, participation_probability
+from dubhe_flwr.core.registration import participation_probability
 from dubhe_flwr.core.search import search_contribution
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.rules import Paper
+from dubhe_lab.data.measures import overall_registry
 
 NUM_CLIENTS = 12
 COUNTS = skewed_counts(NUM_CLIENTS, num_classes=10)
@@ -152,7 +152,7 @@ def test_a_transcript_holds_nothing_in_the_clear(kind: str) -> None:
     for server_round in range(1, 7):
         plan = nodes.play(server_round)
         members = [rows[node_id] for node_id in plan.participants]
-        population = population_distribution(shares[members])
+        population = shares[members].mean(axis=0)
         fixed = sum(fixed_point_distribution(COUNTS[row]) for row in members)
         secrets |= encodings(population) | encodings(fixed)
         secrets |= encodings([distance_to_uniform(population)])

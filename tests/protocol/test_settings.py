@@ -132,8 +132,8 @@ def test_what_is_announced_of_a_simulation(simulation: Any, simulated: bool, vau
         ({"quorum": 2}, "quorum=2 is below min_cohort=3; raise it"),
         ({"max_registered": 19}, "num_participants=20 is above max_registered=19; raise max_reg"),
         ({"quorum": 2001}, "quorum=2001 is above max_registered=2000; raise max_registered"),
-        ({"determination": Groups(2)}, r"Groups\(size=2\) must be from min_cohort=3"),
-        ({"determination": Groups(21)}, r"size=21\) must be .* to num_participants=20"),
+        ({"determination": Groups(2)}, "group of 2 clients must have from min_cohort=3"),
+        ({"determination": Groups(21)}, "group of 21 clients must .* to num_participants=20"),
         (
             {"max_draws_per_epoch": 999},
             "makes 1000 draws, above max_draws_per_epoch=999; lower one",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.errors import MalformedMessageError
-from dubhe_flwr.protocol.hidden import Hidden
+from dubhe_flwr.he.hidden import Hidden
 from dubhe_flwr.protocol.vaults.committee import Member
 from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES

@@ -38,6 +38,7 @@ from dubhe_flwr.errors import (
     UntrustedError,
 )
 from dubhe_flwr.he import pads
+from dubhe_flwr.he.hidden import Hidden
 from dubhe_flwr.he.sealing import (
     ENCAPSULATED_KEY_BYTES,
     TAG_BYTES,
@@ -46,7 +47,6 @@ from dubhe_flwr.he.sealing import (
     seal_bytes,
 )
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, SIGNER_BYTES, PinnedKeys, is_signed_by
-from dubhe_flwr.protocol.hidden import Hidden
 from dubhe_flwr.protocol.vaults.vault import Adder, Label, Numbers, Seat, Vault
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (

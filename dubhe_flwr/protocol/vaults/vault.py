@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.he.layout import MAX_SLOT_BITS, Slots
+from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.he.sealing import RecipientKey
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol.wire.messages import (
@@ -86,12 +86,8 @@ class Vault(ABC):
     def __init__(self, announced: JoinRequest, fields: Mapping[str, Slots]) -> None:
         self.announced = announced
         self.fields = fields
-        for name, field in fields.items():
-            if (announced.max_clients * field.largest).bit_length() > MAX_SLOT_BITS:
-                raise SettingsError(
-                    f"The sums of field {name!r} have more than {MAX_SLOT_BITS} bits; lower its "
-                    "largest value or max_clients."
-                )
+        for slots in fields.values():
+            slots.check_bits(announced.max_clients)
 
     def check_numbers(self, roster: Roster) -> None:
         """Refuse a roster without sample counts in a weighted epoch, or with them in any other.

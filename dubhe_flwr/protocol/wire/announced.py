@@ -62,7 +62,8 @@ class JoinRequest(Message):
         require(self.max_clients >= 1, "An epoch has room for at least one client.")
         if self.group_size is not None:
             fits = self.min_cohort <= self.group_size <= self.num_participants
-            require(fits, "A group has from min_cohort to K clients.")
+            limits = f"min_cohort={self.min_cohort} to num_participants={self.num_participants}"
+            require(fits, f"A group of {self.group_size} clients must have from {limits}.")
         require(1 <= self.pool < 2**31, "Fewer than K clients would volunteer.")
         require(self.vault in set(VaultName), "The vault is not known.")
         require(self.simulated or not self.in_the_clear, "A real node sends nothing in the clear.")

@@ -39,6 +39,11 @@ def parameters_digest(announced: JoinRequest) -> bytes:
     return hashlib.sha256(prefixed(*parts)).digest()
 
 
+def _statement(kind: bytes, epoch: bytes, announced: JoinRequest, *parts: bytes) -> bytes:
+    digest = parameters_digest(announced)
+    return prefixed(kind, PROTOCOL_TAG.encode(), epoch, digest, *parts)
+
+
 def join_statement(
     epoch: bytes,
     announced: JoinRequest,
@@ -47,15 +52,8 @@ def join_statement(
     alias_digest: bytes,
 ) -> bytes:
     """Return what a node signs when it joins: its delivery key, number of samples and alias."""
-    return prefixed(
-        b"join",
-        PROTOCOL_TAG.encode(),
-        epoch,
-        parameters_digest(announced),
-        public_key,
-        struct.pack(">q", num_examples or 0),
-        alias_digest,
-    )
+    number = struct.pack(">q", num_examples or 0)
+    return _statement(b"join", epoch, announced, public_key, number, alias_digest)
 
 
 def key_statement(  # noqa: PLR0917 - everything that the statement binds
@@ -72,17 +70,9 @@ def key_statement(  # noqa: PLR0917 - everything that the statement binds
     Agent and recipient are named by their public delivery keys. The recipient's key is new in each
     epoch, so a statement is worthless in another one.
     """
-    return prefixed(
-        b"key",
-        PROTOCOL_TAG.encode(),
-        epoch,
-        parameters_digest(announced),
-        agent,
-        public_key.digest(),
-        layout.digest(),
-        recipient,
-        struct.pack(">d", mean_examples or 0.0),
-    )
+    mean = struct.pack(">d", mean_examples or 0.0)
+    digests = public_key.digest(), layout.digest()
+    return _statement(b"key", epoch, announced, agent, *digests, recipient, mean)
 
 
 def appointment_statement(  # noqa: PLR0917 - everything that the statement binds
@@ -99,17 +89,9 @@ def appointment_statement(  # noqa: PLR0917 - everything that the statement bind
 
     `place` is the position of its key in `member_keys`. Only the first member makes a group key.
     """
-    return prefixed(
-        b"appointment",
-        PROTOCOL_TAG.encode(),
-        epoch,
-        parameters_digest(announced),
-        roster,
-        struct.pack(">qq", num_joined, place),
-        member_keys,
-        group_digest,
-        struct.pack(">d", mean_examples or 0.0),
-    )
+    numbers, mean = struct.pack(">qq", num_joined, place), struct.pack(">d", mean_examples or 0.0)
+    parts = roster, numbers, member_keys, group_digest, mean
+    return _statement(b"appointment", epoch, announced, *parts)
 
 
 def opened_statement(  # noqa: PLR0917 - everything that the statement binds
@@ -124,15 +106,9 @@ def opened_statement(  # noqa: PLR0917 - everything that the statement binds
 
     `covered` is the digest of the bits that mark the nodes in the sum.
     """
-    return prefixed(
-        b"release",
-        PROTOCOL_TAG.encode(),
-        epoch,
-        parameters_digest(announced),
-        struct.pack(">qq", exchange, num_clients),
-        covered,
-        hashlib.sha256(total).digest(),
-    )
+    numbers = struct.pack(">qq", exchange, num_clients)
+    digest = hashlib.sha256(total).digest()
+    return _statement(b"release", epoch, announced, numbers, covered, digest)
 
 
 def release_statement(opened: bytes, sealed: bytes) -> bytes:

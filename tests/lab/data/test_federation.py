@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.core.distribution import imbalance_ratio
 from dubhe_flwr.errors import SettingsError
 from dubhe_lab.data import EMD_TOLERANCE, Federation, half_normal_proportions
+from dubhe_lab.data.measures import imbalance_ratio
 
 
 def test_describes_its_counts() -> None:

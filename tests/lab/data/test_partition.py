@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.distribution import average_emd, global_distribution, label_distribution
+from dubhe_flwr.core.distribution import global_distribution, label_distribution
 from dubhe_flwr.errors import SettingsError
 from dubhe_lab.data import (
     EMD_TOLERANCE,
@@ -16,6 +16,7 @@ from dubhe_lab.data import (
     client_distributions,
     half_normal_proportions,
 )
+from dubhe_lab.data.measures import average_emd
 from dubhe_lab.data.partition import controlled_rounding, largest_remainder
 
 kinds = pytest.mark.parametrize("kind", get_args(PartitionKind))

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dubhe_flwr.core.distribution import coverage, distance_to_uniform
+from dubhe_flwr.core.distribution import distance_to_uniform
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Coordinator
 from dubhe_lab.baselines import GreedySelector, RandomSelector
 from dubhe_lab.baselines.roll_call import Past
 from dubhe_lab.data import Federation
+from dubhe_lab.data.measures import coverage
 from dubhe_lab.experiments import StudySettings
 from dubhe_lab.experiments.settings import DUBHE, METHODS, SEEING_LOSSES
 from dubhe_lab.experiments.study import draw_federation, rounds_in_memory, simulated_nodes, study

@@ -7,13 +7,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.distribution import (
-    average_emd,
-    global_distribution,
-    imbalance_ratio,
-    label_distribution,
-)
+from dubhe_flwr.core.distribution import global_distribution, label_distribution
 from dubhe_flwr.errors import SettingsError
+from dubhe_lab.data.measures import average_emd, imbalance_ratio
 from dubhe_lab.data.partition import PartitionKind, client_distributions
 
 

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaincinv
 
-from dubhe_flwr.core.distribution import average_emd, global_distribution, label_distribution
+from dubhe_flwr.core.distribution import global_distribution, label_distribution
 from dubhe_flwr.errors import SettingsError
+from dubhe_lab.data.measures import average_emd
 
 PartitionKind: TypeAlias = Literal["dirichlet", "mixture"]
 """How clients differ: see `client_distributions`."""

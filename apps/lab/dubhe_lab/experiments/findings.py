@@ -11,14 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.distribution import (
-    average_emd,
-    coverage,
-    distance_to_uniform,
-    population_distribution,
-)
+from dubhe_flwr.core.distribution import distance_to_uniform
 from dubhe_flwr.protocol import Plan
 from dubhe_lab.data import Federation
+from dubhe_lab.data.measures import average_emd, coverage
 from dubhe_lab.report.results import ClassProportions, FederationSummary
 
 
@@ -30,7 +26,7 @@ def selected_data(plans: Sequence[Plan], federation: Federation) -> dict[str, An
     distributions = federation.label_distributions
     rounds = [[int(alias) for alias in plan.aliases] for plan in plans]
     locals_ = [distributions[clients] for clients in rounds]
-    populations = [population_distribution(local) for local in locals_]
+    populations = [local.mean(axis=0) for local in locals_]
     by_class: NDArray[np.float64] = np.array(populations)
     mean, sd = by_class.mean(axis=0).tolist(), by_class.std(axis=0).tolist()
     bounds = [plan.privacy for plan in plans if plan.privacy is not None]

@@ -13,17 +13,15 @@ from numpy.typing import NDArray
 from dubhe_flwr.adapter import DubheArguments
 from dubhe_flwr.adapter.arguments import taking
 from dubhe_flwr.core.distribution import (
-    average_emd,
-    coverage,
     distance_to_uniform,
     global_distribution,
-    imbalance_ratio,
     label_distribution,
 )
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Coordinator, NodePolicy, Plan, Selector, Stage, StageReport
 from dubhe_lab.baselines import GreedySelector, RandomSelector
 from dubhe_lab.data import load_label_counts
+from dubhe_lab.data.measures import average_emd, coverage, imbalance_ratio
 from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_lab.report.federation import Cost, FederationStudy, Reached
 

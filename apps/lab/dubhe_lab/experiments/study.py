@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.distribution import coverage
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import (
     Batch,
@@ -34,6 +33,7 @@ from dubhe_lab.baselines import (
     RandomSelector,
 )
 from dubhe_lab.data import Federation
+from dubhe_lab.data.measures import coverage
 from dubhe_lab.experiments.findings import federation_summary, provenance, selected_data
 from dubhe_lab.experiments.settings import (
     DUBHE,

@@ -7,8 +7,8 @@ from itertools import chain, combinations
 from typing import Any, Final
 
 from dubhe_flwr.core.distribution import distance_to_uniform
-from dubhe_flwr.core.registration import overall_registry
 from dubhe_flwr.rules import Paper
+from dubhe_lab.data.measures import overall_registry
 from dubhe_lab.experiments.findings import federation_summary
 from dubhe_lab.experiments.settings import DUBHE, MachineSettings, StudySettings
 from dubhe_lab.experiments.study import draw_federation, study

@@ -8,8 +8,8 @@ from protocol.federation import decrypted, joined
 from protocol.server import COUNTS, PLAIN, SETTINGS, altered, failed, federation, lost
 
 from dubhe_flwr.core.codebook import Codebook
-from dubhe_flwr.core.registration import overall_registry
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest
+from dubhe_lab.data.measures import overall_registry
 
 
 @pytest.mark.parametrize("settings", [{}, PLAIN], ids=str)

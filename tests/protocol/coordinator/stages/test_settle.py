@@ -19,11 +19,12 @@ from protocol.server import (
 )
 
 from dubhe_flwr.core.distribution import fixed_point_distribution
-from dubhe_flwr.core.registration import overall_registry, participation_probability
+from dubhe_flwr.core.registration import participation_probability
 from dubhe_flwr.core.search import best_candidate, search_contribution
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol.coordinator.stages.settle import Settle
 from dubhe_flwr.rules import Paper
+from dubhe_lab.data.measures import overall_registry
 
 RULE = Paper((1, 2, 4), thresholds="search")
 

@@ -12,4 +12,6 @@ class Hidden:
         return f"{type(self).__name__}(<hidden>)"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("Secrets are never pickled or copied: keep their to_fields() locally.")
+        raise TypeError(
+            "Secrets are never pickled or copied: keep only their bytes, and only locally."
+        )
