@@ -5,6 +5,7 @@ N = 20 nodes of four classes with K = 10 and a pool of 12, so that sigma is 1.
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -39,15 +40,15 @@ TRUSTED = [key.public_key() for key in KEYS]
 KEYS_OF = "roster.public-keys"
 
 
-def federation(*, pinned: bool = True, **overrides: Any) -> Nodes:
+def federation(*, pinned: bool = True, number: int = N, **overrides: Any) -> Nodes:
     """Return real nodes and a server; row k's node has the k-th trusted key."""
     options: dict[str, Any] = {
         "num_participants": K, "rule": Prices(), "determination": Tries(1, pool=5),
-        "equal_weights": True, "seed": 7, "max_registered": N, "registration_interval": 1,
+        "equal_weights": True, "seed": 7, "max_registered": number, "registration_interval": 1,
     }  # fmt: skip
     coordinator = Coordinator(Settings(**options | overrides))
-    nodes = Federation(coordinator, node_policies(skewed_counts(N), simulated=False))
-    for node_id, key in zip(nodes.ids, KEYS, strict=True):
+    nodes = Federation(coordinator, node_policies(skewed_counts(number), simulated=False))
+    for node_id, key in zip(nodes.ids, KEYS, strict=number == N):
         if pinned:
             set_policy(nodes, node_id, pinned=PinnedKeys(key, TRUSTED))
     return nodes
@@ -408,11 +409,11 @@ def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
     simulation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nodes are charged before anyone knows who is in the sum; readers expect the full noise."""
-    nodes = federation(pinned=False, simulation=simulation, num_participants=12)
+    nodes = federation(pinned=False, number=30, simulation=simulation, num_participants=12)
     for node_id in nodes.ids:
         set_policy(nodes, node_id, simulated=simulation is not None)
     nodes.alter_reply = lambda stage, node_id, reply: (
-        None if stage == Stage.REGISTER and node_id in nodes.ids[16:] else reply
+        None if stage == Stage.REGISTER and node_id in nodes.ids[24:] else reply
     )
     added, expected = [], []
 
@@ -428,9 +429,28 @@ def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
         monkeypatch.setattr(f"dubhe_flwr.protocol.{module}.gaussian", noise)
     monkeypatch.setattr("dubhe_flwr.protocol.rules.prices.advanced", read)
     nodes.play(1)
-    assert added[:3] == pytest.approx([2**18 / 2 * N / 12] * 3)
-    assert expected[0] == (16, pytest.approx(3 * (N / 16) ** 2))
-    assert expected[-1] == (16, 3.0)
+    assert added[:3] == pytest.approx([2**18 / 2 * 30 / 12] * 3)
+    assert expected[0] == (24, pytest.approx(3 * (30 / 24) ** 2))
+    assert expected[-1] == (24, 3.0)
+
+
+@pytest.mark.parametrize("num_participants", [13, 19, 20, 10**6])
+def test_no_number_of_participants_takes_the_noise_away(
+    num_participants: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The opening has 5/3 of sigma even if the server asks for more participants than nodes."""
+    nodes = federation()
+    usual = Settings(num_participants=K, equal_weights=True, max_registered=N).announced(7)
+    told = replace(usual, num_participants=num_participants)
+    monkeypatch.setattr(Settings, "announced", lambda _self, _seed: told)
+    added: list[float] = []
+    monkeypatch.setattr(
+        "dubhe_flwr.protocol.vaults.committee.gaussian",
+        lambda deviations, uniform: added.append(deviations[0]) or gaussian(deviations, uniform),
+    )
+    nodes.deliver(nodes.until(Stage.OPEN))
+    sigma = min(4.0, num_participants / 12.0)
+    assert added == pytest.approx([2**18 * sigma / 2 * 5 / 3] * 3)
 
 
 def test_two_group_keys_or_lengths_share_no_pads() -> None:
