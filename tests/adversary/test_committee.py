@@ -383,25 +383,57 @@ class TestALie:
         assert stages.count(Stage.JOIN) == 2
         assert stages[: stages.index(Stage.OPEN) + 2].count(Stage.OPEN) == 2
 
-    @pytest.mark.parametrize("liar", [0, 15])
-    @pytest.mark.parametrize("times", [1, 2])
-    def test_garbage_costs_an_epoch(self, liar: int, times: int) -> None:
-        """If a member or node sends garbage, nodes refuse the sum and the round goes on."""
-        nodes = federation()
-        lies: list[str] = []
-        stage, field = (Stage.REGISTER, "registration") if liar else (Stage.OPEN, "sealed")
+    @pytest.mark.parametrize("absent", [(), (4, 5)], ids=["six candidates", "four"])
+    @pytest.mark.parametrize(
+        ("liar", "stage", "field"),
+        [
+            (0, Stage.OPEN, "sealed"),
+            (0, Stage.APPOINT, "ranks"),
+            (0, Stage.REGISTER, "registration"),
+            (3, Stage.REGISTER, "registration"),
+            (15, Stage.REGISTER, "registration"),
+        ],
+    )
+    def test_garbage_without_end_ends_no_run(
+        self, liar: int, stage: Stage, field: str, absent: tuple[int, ...]
+    ) -> None:
+        """A member, candidate or other node always sends garbage; some epoch does without it."""
+        nodes = federation(num_participants=9, determination=Tries(1, pool=6))
+        present = [n for row, n in enumerate(nodes.ids) if row not in absent]
+        objection = {"group-digest": b"", "sealed-keys": b"", field: numbers(*range(len(present)))}
 
         def lie(at: str, node_id: int, reply: Any) -> Any:
-            if at != stage or node_id != nodes.ids[liar] or len(lies) >= times:
+            if (at, node_id) != (stage, nodes.ids[liar]):
                 return reply
-            lies.append(at)
+            if stage == Stage.APPOINT:
+                return {**reply, **objection}
             return {**reply, field: bytes([reply[field][0] ^ 1]) + reply[field][1:]}
 
         nodes.alter_reply = lie
-        plan = nodes.play(1)
-        assert not plan.fallback
-        assert lies
-        assert [note for note in plan.notes if "The committee was" in note]
+        for server_round in (1, 2, 3):
+            plan = nodes.play(server_round, present)
+            assert not plan.fallback
+            assert [report.stage for report in plan.stages].count(Stage.JOIN) <= 5
+
+    def test_two_strangers_in_a_committee_push_nobody_out(self) -> None:
+        """They claim the first places and say that no other node is trusted; it costs an epoch."""
+        nodes = federation()
+        liars = nodes.ids[12:14]
+        for row, liar in enumerate(liars, start=12):
+            own = signing_key(row + 90)
+            set_policy(nodes, liar, pinned=PinnedKeys(own, [own.public_key(), *TRUSTED]))
+        ranks = numbers(*[0 if node_id in liars else -1 for node_id in nodes.ids])
+        lies: dict[str, Fields] = {
+            Stage.JOIN: {"rank": 0},
+            Stage.APPOINT: {"group-digest": b"", "sealed-keys": b"", "ranks": ranks},
+        }
+        nodes.alter_reply = lambda stage, node_id, reply: (
+            {**reply, **lies.get(stage, {})} if node_id in liars else reply
+        )
+        plans = nodes.rounds(1, 2)
+        assert [plan.num_registered for plan in plans] == [N - 2] * 2
+        stages = [report.stage for plan in plans for report in plan.stages]
+        assert stages.count(Stage.JOIN) == 3
 
 
 @pytest.mark.parametrize("simulation", ["plain", "encrypted", None])
@@ -444,10 +476,12 @@ def test_no_number_of_participants_takes_the_noise_away(
     told = replace(usual, num_participants=num_participants)
     monkeypatch.setattr(Settings, "announced", lambda _self, _seed: told)
     added: list[float] = []
-    monkeypatch.setattr(
-        "dubhe_flwr.protocol.vaults.committee.gaussian",
-        lambda deviations, uniform: added.append(deviations[0]) or gaussian(deviations, uniform),
-    )
+
+    def noise(deviations: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        added.append(deviations[0])
+        return gaussian(deviations, uniform)
+
+    monkeypatch.setattr("dubhe_flwr.protocol.vaults.committee.gaussian", noise)
     nodes.deliver(nodes.until(Stage.OPEN))
     sigma = min(4.0, num_participants / 12.0)
     assert added == pytest.approx([2**18 * sigma / 2 * 5 / 3] * 3)
