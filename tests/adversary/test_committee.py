@@ -5,6 +5,7 @@ N = 20 nodes of four classes with K = 10 and a pool of 12, so that sigma is 1.
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -39,15 +40,15 @@ TRUSTED = [key.public_key() for key in KEYS]
 KEYS_OF = "roster.public-keys"
 
 
-def federation(*, pinned: bool = True, **overrides: Any) -> Nodes:
+def federation(*, pinned: bool = True, number: int = N, **overrides: Any) -> Nodes:
     """Return real nodes and a server; row k's node has the k-th trusted key."""
     options: dict[str, Any] = {
         "num_participants": K, "rule": Prices(), "determination": Tries(1, pool=5),
-        "equal_weights": True, "seed": 7, "max_registered": N, "registration_interval": 1,
+        "equal_weights": True, "seed": 7, "max_registered": number, "registration_interval": 1,
     }  # fmt: skip
     coordinator = Coordinator(Settings(**options | overrides))
-    nodes = Federation(coordinator, node_policies(skewed_counts(N), simulated=False))
-    for node_id, key in zip(nodes.ids, KEYS, strict=True):
+    nodes = Federation(coordinator, node_policies(skewed_counts(number), simulated=False))
+    for node_id, key in zip(nodes.ids, KEYS, strict=number == N):
         if pinned:
             set_policy(nodes, node_id, pinned=PinnedKeys(key, TRUSTED))
     return nodes
@@ -382,25 +383,57 @@ class TestALie:
         assert stages.count(Stage.JOIN) == 2
         assert stages[: stages.index(Stage.OPEN) + 2].count(Stage.OPEN) == 2
 
-    @pytest.mark.parametrize("liar", [0, 15])
-    @pytest.mark.parametrize("times", [1, 2])
-    def test_garbage_costs_an_epoch(self, liar: int, times: int) -> None:
-        """If a member or node sends garbage, nodes refuse the sum and the round goes on."""
-        nodes = federation()
-        lies: list[str] = []
-        stage, field = (Stage.REGISTER, "registration") if liar else (Stage.OPEN, "sealed")
+    @pytest.mark.parametrize("absent", [(), (4, 5)], ids=["six candidates", "four"])
+    @pytest.mark.parametrize(
+        ("liar", "stage", "field"),
+        [
+            (0, Stage.OPEN, "sealed"),
+            (0, Stage.APPOINT, "ranks"),
+            (0, Stage.REGISTER, "registration"),
+            (3, Stage.REGISTER, "registration"),
+            (15, Stage.REGISTER, "registration"),
+        ],
+    )
+    def test_garbage_without_end_ends_no_run(
+        self, liar: int, stage: Stage, field: str, absent: tuple[int, ...]
+    ) -> None:
+        """A member, candidate or other node always sends garbage; some epoch does without it."""
+        nodes = federation(num_participants=9, determination=Tries(1, pool=6))
+        present = [n for row, n in enumerate(nodes.ids) if row not in absent]
+        objection = {"group-digest": b"", "sealed-keys": b"", field: numbers(*range(len(present)))}
 
         def lie(at: str, node_id: int, reply: Any) -> Any:
-            if at != stage or node_id != nodes.ids[liar] or len(lies) >= times:
+            if (at, node_id) != (stage, nodes.ids[liar]):
                 return reply
-            lies.append(at)
+            if stage == Stage.APPOINT:
+                return {**reply, **objection}
             return {**reply, field: bytes([reply[field][0] ^ 1]) + reply[field][1:]}
 
         nodes.alter_reply = lie
-        plan = nodes.play(1)
-        assert not plan.fallback
-        assert lies
-        assert [note for note in plan.notes if "The committee was" in note]
+        for server_round in (1, 2, 3):
+            plan = nodes.play(server_round, present)
+            assert not plan.fallback
+            assert [report.stage for report in plan.stages].count(Stage.JOIN) <= 5
+
+    def test_two_strangers_in_a_committee_push_nobody_out(self) -> None:
+        """They claim the first places and say that no other node is trusted; it costs an epoch."""
+        nodes = federation()
+        liars = nodes.ids[12:14]
+        for row, liar in enumerate(liars, start=12):
+            own = signing_key(row + 90)
+            set_policy(nodes, liar, pinned=PinnedKeys(own, [own.public_key(), *TRUSTED]))
+        ranks = numbers(*[0 if node_id in liars else -1 for node_id in nodes.ids])
+        lies: dict[str, Fields] = {
+            Stage.JOIN: {"rank": 0},
+            Stage.APPOINT: {"group-digest": b"", "sealed-keys": b"", "ranks": ranks},
+        }
+        nodes.alter_reply = lambda stage, node_id, reply: (
+            {**reply, **lies.get(stage, {})} if node_id in liars else reply
+        )
+        plans = nodes.rounds(1, 2)
+        assert [plan.num_registered for plan in plans] == [N - 2] * 2
+        stages = [report.stage for plan in plans for report in plan.stages]
+        assert stages.count(Stage.JOIN) == 3
 
 
 @pytest.mark.parametrize("simulation", ["plain", "encrypted", None])
@@ -408,11 +441,11 @@ def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
     simulation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nodes are charged before anyone knows who is in the sum; readers expect the full noise."""
-    nodes = federation(pinned=False, simulation=simulation, num_participants=12)
+    nodes = federation(pinned=False, number=30, simulation=simulation, num_participants=12)
     for node_id in nodes.ids:
         set_policy(nodes, node_id, simulated=simulation is not None)
     nodes.alter_reply = lambda stage, node_id, reply: (
-        None if stage == Stage.REGISTER and node_id in nodes.ids[16:] else reply
+        None if stage == Stage.REGISTER and node_id in nodes.ids[24:] else reply
     )
     added, expected = [], []
 
@@ -428,9 +461,30 @@ def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
         monkeypatch.setattr(f"dubhe_flwr.protocol.{module}.gaussian", noise)
     monkeypatch.setattr("dubhe_flwr.protocol.rules.prices.advanced", read)
     nodes.play(1)
-    assert added[:3] == pytest.approx([2**18 / 2 * N / 12] * 3)
-    assert expected[0] == (16, pytest.approx(3 * (N / 16) ** 2))
-    assert expected[-1] == (16, 3.0)
+    assert added[:3] == pytest.approx([2**18 / 2 * 30 / 12] * 3)
+    assert expected[0] == (24, pytest.approx(3 * (30 / 24) ** 2))
+    assert expected[-1] == (24, 3.0)
+
+
+@pytest.mark.parametrize("num_participants", [13, 19, 20, 10**6])
+def test_no_number_of_participants_takes_the_noise_away(
+    num_participants: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The opening has 5/3 of sigma even if the server asks for more participants than nodes."""
+    nodes = federation()
+    usual = Settings(num_participants=K, equal_weights=True, max_registered=N).announced(7)
+    told = replace(usual, num_participants=num_participants)
+    monkeypatch.setattr(Settings, "announced", lambda _self, _seed: told)
+    added: list[float] = []
+
+    def noise(deviations: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        added.append(deviations[0])
+        return gaussian(deviations, uniform)
+
+    monkeypatch.setattr("dubhe_flwr.protocol.vaults.committee.gaussian", noise)
+    nodes.deliver(nodes.until(Stage.OPEN))
+    sigma = min(4.0, num_participants / 12.0)
+    assert added == pytest.approx([2**18 * sigma / 2 * 5 / 3] * 3)
 
 
 def test_two_group_keys_or_lengths_share_no_pads() -> None:

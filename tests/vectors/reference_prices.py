@@ -70,7 +70,7 @@ class Terms:
         of_class = self.sigma / sqrt(self.classes)
         if exchange:
             return [of_class] * self.classes + [self.sigma] * self.weighted
-        return [of_class * (self.clients / self.volunteers)] * self.width(0)
+        return [of_class * max(self.clients / self.volunteers, 5 / 3)] * self.width(0)
 
 
 @dataclass

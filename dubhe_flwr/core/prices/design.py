@@ -30,6 +30,10 @@ _LARGEST_PRICE: Final = 2.0**20
 _FARTHEST: Final = 8.0
 """Standard deviations by which noise may push a sum out of its range."""
 
+_LEAST_RATIO: Final = 5.0 / 3.0
+"""Least factor by which the opening's noise exceeds the noise of a class: N / V where V is three
+fifths of all nodes. A server that asks for more participants cannot make it smaller."""
+
 _SLACK: Final = 1e-9
 """Ridge on a and g, which keeps the Hessian regular."""
 
@@ -97,12 +101,14 @@ class PriceDesign:
         """Return the standard deviation of the noise on each sum, in clients.
 
         Each class has ``sigma / sqrt(C)``, and P has sigma. At the opening, every number has N / V
-        times the noise of a class: clients enter it in full, not scaled by P, which averages V / N.
+        times the noise of a class, and at least 5 / 3 times: clients enter it in full, not scaled
+        by P, which averages V / N.
         """
         of_class = self.sigma / self.num_classes**0.5
         if opening:
             size = self.num_classes + 1 + self.weighted
-            return np.full(size, of_class * (num_clients / self.num_volunteers))
+            ratio = max(num_clients / self.num_volunteers, _LEAST_RATIO)
+            return np.full(size, of_class * ratio)
         return np.append(np.full(self.num_classes, of_class), [self.sigma] * self.weighted)
 
     def values(self, state: PriceState, labels: Floats, weights: ArrayLike = 1.0) -> Floats:

@@ -14,8 +14,8 @@ def epsilon(num_sums: float, num_slots: int, sigma: float) -> float:
     ``sigma / sqrt(C)``. If clients are weighted, it also adds P to a slot with noise sigma. So a
     sum over S slots, C or C + 1, costs at most ``rho = S / (2 sigma^2)`` of zCDP if w is 1 or less.
     With a larger w it costs w^2 times as much, and counts as w^2 sums. The total rho gives
-    ``epsilon = rho + 2 sqrt(rho ln(1 / delta))``. The opening costs less: its noise is N / V times
-    as large, which is at least 1.7 times.
+    ``epsilon = rho + 2 sqrt(rho ln(1 / delta))``. The opening costs less: its noise is at least
+    5 / 3 times as large.
 
     >>> [round(epsilon(num_sums, 10, 4.0)) for num_sums in (5, 64)]
     [10, 50]

@@ -36,8 +36,8 @@ class Run:
     declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
     # Nodes that say their pinned keys make them eligible for a committee.
     candidates: frozenset[int] = frozenset()
-    # Members of committees that failed; the next committees use them last.
-    suspects: frozenset[int] = frozenset()
+    # How many failed epochs each node was part of; those that lie are in all of them.
+    failures: Mapping[int, int] = field(default_factory=dict)
     num_refused_epochs: int = 0  # in a row; each one halves the number of nodes asked next
 
 
@@ -148,9 +148,13 @@ class Context:
         """Give up the round; the epoch, if any, may go on in the next one."""
         raise GivenUpError(sentence, self, epoch)
 
+    def quorum(self, least: int = 1) -> int:
+        """Return the quorum of the settings, or `least` if that is larger."""
+        return max(least, self.settings.least_nodes)
+
     def check_quorum(self, num_nodes: int, what: str, epoch: Epoch | None, least: int = 1) -> None:
         """Give up if there are too few nodes; say how many are needed and why some were dropped."""
-        quorum = max(least, self.settings.least_nodes)
+        quorum = self.quorum(least)
         if num_nodes >= quorum:
             return
         reports = self.round.reports

@@ -77,7 +77,8 @@ class Appoint(AwaitingMembers):
         context = context.reported(report)
         told: dict[int, AppointReply] = {**self.told, **accepted}
         objections = [reply.ranks for reply in told.values() if reply.ranks]
-        if (corrected := _corrected(joined, objections)) is not None:
+        corrected = _corrected(joined, objections)
+        if corrected is not None and len(corrected.members) >= context.quorum(COMMITTEE):
             return self.begin(*_without_strangers(context, joined, corrected))
         if (again := self.asked_again(context, told)) is not None:
             return again
@@ -109,15 +110,16 @@ class Appoint(AwaitingMembers):
 def _members(context: Context, joined: JoinedNodes) -> tuple[int, ...]:
     """Return the committee's members, or fewer if there are not enough candidates.
 
-    Members of an earlier committee that failed come last. Nodes with pinned keys accept only three
+    Those that were part of the fewest failed epochs come first: a member that lies is in all of
+    them, whichever three of the candidates are asked. Nodes with pinned keys accept only three
     of the first six trusted keys, in their order.
     """
-    suspects = context.run.suspects
+    failures = context.run.failures
     if joined.roster.signatures is None:
         order = context.agents(tuple(joined.members))
-        return tuple(sorted(order, key=lambda n: n in suspects)[:COMMITTEE])
+        return tuple(sorted(order, key=lambda n: failures.get(n, 0))[:COMMITTEE])
     ranks = {n: joined.members[n].rank or 0 for n in candidates_of(joined.members)}
-    chosen = sorted(ranks, key=lambda n: (n in suspects, ranks[n]))[:COMMITTEE]
+    chosen = sorted(ranks, key=lambda n: (failures.get(n, 0), ranks[n]))[:COMMITTEE]
     return tuple(sorted(chosen, key=ranks.__getitem__))
 
 

@@ -2,17 +2,15 @@
 
 import secrets
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-import numpy as np
-
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, SIGNER_BYTES, TrustedKeys, is_signed_by
-from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.context import Awaiting, Context, Run
 from dubhe_flwr.protocol.coordinator.dropped_replies import REMEDIES
 from dubhe_flwr.protocol.coordinator.epoch import Invitation
 from dubhe_flwr.protocol.plan import Replies
@@ -20,7 +18,14 @@ from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, accept_replies, alias_
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.vaults.committee import CANDIDATES
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
-from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest, JoinStatus, Roster, Stage
+from dubhe_flwr.protocol.wire.messages import (
+    COMMITTEE,
+    JoinReply,
+    JoinRequest,
+    JoinStatus,
+    Roster,
+    Stage,
+)
 from dubhe_flwr.protocol.wire.roster import alias_digest
 from dubhe_flwr.protocol.wire.statements import join_statement
 
@@ -73,13 +78,9 @@ class Join(Awaiting):
         """
         present = context.in_order(context.round.present)
         num_refused = context.run.num_refused_epochs
-        *before, number = _nums_asked(context.settings, len(present), num_refused)
+        number = _num_asked(context.settings, len(present), num_refused)
         lots = generator(context.run.seed, "sample", context.server_round).permutation(len(present))
-        # After a refused epoch, ask the half that was not asked last time: a lying node is in only
-        # one of the two.
-        drawn = [present[lot] for lot in np.roll(lots, -sum(before))]
-        # Nodes that may be in the committee are asked first.
-        drawn.sort(key=lambda node_id: node_id not in context.run.candidates)
+        drawn = _by_turn(context.run, [present[lot] for lot in lots])
         asked = sorted(drawn if asks_all else drawn[:number])
         if num_refused:
             context = context.noted(
@@ -125,8 +126,7 @@ class Join(Awaiting):
         report = report.without(told.keys() - names, ALIAS_OF_ANOTHER)
         run = replace(context.run, candidates=context.run.candidates | candidates_of(told))
         context = replace(context, run=run)
-        places = {n: (n not in run.candidates, place) for place, n in enumerate(self.drawn)}
-        kept = frozenset(sorted(names, key=places.__getitem__)[: self.number])
+        kept = frozenset(_by_turn(run, [n for n in self.drawn if n in names])[: self.number])
         report = report.without(names.keys() - kept, "beyond max_registered")
         context = context.reported(report)
         accepted = {n: told[n] for n in told if n in kept}
@@ -162,15 +162,28 @@ class Join(Awaiting):
         )
 
 
-def _nums_asked(settings: Settings, num_present: int, num_refused: int) -> list[int]:
-    """Return how many nodes each refused epoch asked, and how many the next one asks.
+def _num_asked(settings: Settings, num_present: int, num_refused: int) -> int:
+    """Return how many nodes the next epoch asks, after some refused epochs in a row.
 
-    Each number is half the previous one, but not below the quorum, nor below K unless K is more
-    than half of the nodes.
+    Each epoch asks half the number of the previous one, but not fewer than the quorum, nor fewer
+    than K unless K is more than half of the nodes.
     """
     number = min(num_present, settings.max_registered)
     least = max(settings.least_nodes, min(settings.num_participants, number // 2))
-    return [min(number, max(least, number >> times)) for times in range(num_refused + 1)]
+    return min(number, max(least, number >> num_refused))
+
+
+def _by_turn(run: Run, drawn: Sequence[int]) -> list[int]:
+    """Return randomly drawn nodes in the order in which they may register.
+
+    Nodes that may be in the committee come first. After a refused epoch, only three of them do, and
+    nodes that were part of fewer failed epochs come first: a node that lies was in all of them.
+    """
+    if not run.num_refused_epochs:
+        return sorted(drawn, key=lambda node_id: node_id not in run.candidates)
+    order = sorted(drawn, key=lambda node_id: run.failures.get(node_id, 0))
+    first = frozenset([node_id for node_id in order if node_id in run.candidates][:COMMITTEE])
+    return sorted(order, key=lambda node_id: node_id not in first)
 
 
 def _most_signed(replies: Collection[JoinReply]) -> bool:

@@ -85,7 +85,7 @@ class Participate(AwaitingInEpoch):
         unwilling = said_no | (context.round.unwilling - accepted.keys())
         context = replace(context, round=replace(context.round, unwilling=unwilling))
         if is_refused(context, report):
-            return context, Refused(report, self.was_drawn)
+            return context, Refused(report, self.was_drawn, epoch.registered, epoch.committee)
         eligible = context.round.eligible
         may_train = np.fromiter(map(eligible.__contains__, epoch.registered), bool)
         this_round = replace(this_round, available=this_round.available & may_train)

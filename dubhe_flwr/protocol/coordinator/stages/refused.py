@@ -1,5 +1,7 @@
 """Replaces an epoch that nodes refuse, or whose committee failed, in the same round."""
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,6 +23,8 @@ class Refused:
 
     report: StageReport
     was_drawn: bool
+    registered: Collection[int]
+    committee: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -44,12 +48,11 @@ def is_refused(context: Context, report: StageReport) -> bool:
 
 
 def appoint_anew(context: Context, lost: CommitteeLost) -> tuple[Context, Join]:
-    """Register again in the same round; the next committee uses these members last."""
+    """Register again in the same round; the next committees use these members last."""
     names = ", ".join(context.run.aliases.get(n, str(n)) for n in lost.members)
     if context.round.num_renewals >= _MAX_RENEWALS:
         context.give_up(f"No committee opens the sums; the last one failed at {names}.", None)
-    suspects = context.run.suspects.union(lost.members)
-    context = replace(context, run=replace(context.run, suspects=suspects))
+    context = _with_failures(context, lost.members)
     context = context.noted(f"The committee failed at {names}; all nodes register again.")
     this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)
     return Join.begin(replace(context, round=this_round))
@@ -59,14 +62,22 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
     """Register again in the same round.
 
     If an invalid registration may be the cause, the next epoch asks half the number of nodes, and
-    different nodes if possible.
+    different nodes if possible. A member of the committee may be the cause as well.
     """
     report = refused.report
     context = context.noted(
         f"{report.num_errors} of {report.sent} nodes refused at {report.stage}; the "
         "epoch ends and all nodes register again."
     )
-    num_refused = context.run.num_refused_epochs + (not refused.was_drawn)
-    run = replace(context.run, num_refused_epochs=num_refused)
+    run = context.run
+    if not refused.was_drawn:
+        context = _with_failures(context, [*refused.registered, *refused.committee])
+        run = replace(context.run, num_refused_epochs=run.num_refused_epochs + 1)
     this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)
     return Join.begin(replace(context, run=run, round=this_round))
+
+
+def _with_failures(context: Context, node_ids: Collection[int]) -> Context:
+    """Count a failure for each of these nodes, and two for a node that is in them twice."""
+    failures = Counter(context.run.failures) + Counter(node_ids)
+    return replace(context, run=replace(context.run, failures=failures))

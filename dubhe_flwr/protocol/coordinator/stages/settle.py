@@ -54,7 +54,9 @@ class Settle(Awaiting):
             names = [registered.joined.aliases[n] for n in registered.committee]
             if names:
                 context = context.noted(f"The committee was {', '.join(names)}.")
-            return context.reported(report), Refused(report, was_drawn=False)
+            return context.reported(report), Refused(
+                report, False, tuple(registered.distributions), registered.committee
+            )
         vectors = {
             node_id: reply.contribution
             for node_id, reply in accepted.items()
@@ -95,4 +97,5 @@ def _epoch(
         last_sum=registered.last_sum,
         num_registered=registered.num_registered,
         finding=finding,
+        committee=registered.committee,
     )
