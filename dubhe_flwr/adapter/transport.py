@@ -40,7 +40,7 @@ ENCRYPTING: Final = frozenset(message_type(stage) for stage in (Stage.REGISTER, 
 _ADVICE: Final = {
     "No evaluate function registered": (
         "the ClientApp has no handlers for Dubhe: write register_dubhe(app, label_counts) below "
-        "app = ClientApp(); a DubheMod is never asked there, whether in @app.train(mods=[...]) or "
+        "app = ClientApp(); a DubheMod never sees them there, whether in @app.train(mods=[...]) or "
         "in ClientApp(mods=[...])"
     ),
     "Invalid message type": (
