@@ -11,7 +11,7 @@ from dubhe_flwr.errors import DataError
 
 
 def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArray[np.int64]:
-    """Return the number of samples of each class, as `DubheMod` asks for it.
+    """Return the number of samples of each class, in the form that `DubheMod` expects.
 
     Parameters
     ----------

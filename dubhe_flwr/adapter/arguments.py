@@ -156,7 +156,9 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
                     hint = f"did you mean {meant[0]}?" if meant else f"choose from {known}."
                     for rule in (Prices, Paper):
                         if "rule" in whole.parameters and name in signature(rule).parameters:
-                            hint = f"it is the rule's, as in rule={rule.__name__}({name}=...)."
+                            hint = (
+                                f"it belongs to the rule, as in rule={rule.__name__}({name}=...)."
+                            )
                     raise SettingsError(f"{who} takes no {name}; {hint}")
             try:
                 arguments = whole.bind(*given, **named).arguments

@@ -14,7 +14,7 @@ _MAX_NAMED: Final = 3  # nodes whose ids a log line shows
 _ADVICE: Final = {  # by a part of Flower's error message for an exception of the ClientApp
     "No evaluate function registered": (
         "the ClientApp has no handlers for Dubhe: write register_dubhe(app, label_counts) below "
-        "app = ClientApp(); a DubheMod is never asked there, whether in @app.train(mods=[...]) or "
+        "app = ClientApp(); a DubheMod never sees them there, whether in @app.train(mods=[...]) or "
         "in ClientApp(mods=[...])"
     ),
     "Invalid message type": (

@@ -85,11 +85,11 @@ class Node(Limits):
         without encryption. Never set it in a deployment.
     signing_key : Ed25519PrivateKey or callable (Context) -> Ed25519PrivateKey, optional
         The node's own key for signatures; see `load_signing_key`.
-    trusted_keys : iterable of Ed25519PublicKey, or callable (Context) -> such, optional
-        The public keys of all nodes, including this one, which reach the node by a way other than
-        the server; see `load_trusted_keys`. With both keys, the node takes part only if every other
-        node proves that it holds a trusted key. With neither, a warning says once what is not
-        protected.
+    trusted_keys : iterable of Ed25519PublicKey, or callable (Context) -> iterable, optional
+        The public keys of all nodes, including this one, which reach the node on a path that
+        bypasses the server; see `load_trusted_keys`. With both keys, the node takes part only if
+        every other node proves that it holds a trusted key. With neither, a warning says once what
+        is not protected.
     state_dir : path-like or callable (Context) -> path-like, optional
         A folder on the node's own host. It keeps across runs what the node has spent of its daily
         limits and how many sums its label counts have entered; without it, each run starts from
@@ -182,7 +182,7 @@ class Node(Limits):
         try:
             folder = Path(found(context) if callable(found) else found).expanduser()
         except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-            log(ERROR, "dubhe: looking for state_dir raised %s.", where_raised(error))
+            log(ERROR, "dubhe: state_dir raised %s.", where_raised(error))
             raise RefusedError("This node cannot use its state_dir; its log says why.") from None
         # A node id lasts no longer than a SuperNode does.
         identity = str(context.node_config.get("partition-id", ""))
@@ -198,7 +198,7 @@ class Node(Limits):
         except SettingsError as error:
             log(ERROR, "dubhe: %s", error)
         except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-            log(ERROR, "dubhe: looking for the node's keys raised %s.", where_raised(error))
+            log(ERROR, "dubhe: finding the node's keys raised %s.", where_raised(error))
         raise RefusedError("This node cannot use its keys; its log says why.")
 
     def _is_simulated(self, context: Context) -> bool:

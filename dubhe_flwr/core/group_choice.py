@@ -30,10 +30,10 @@ _MOST_ENUMERATED: Final = 20_000
 """Largest number of combinations for which all are compared."""
 
 _SEARCH_EFFORT: Final = 600_000
-"""Starting points times q**2 times C: keeps the search shorter than the decryption before it."""
+"""Most starting points times q**2 times C: keeps the search shorter than the decryptions."""
 
 _MOST_PARTNERS: Final = 8
-"""Starting points per group: if few groups are wanted, more starting points find nothing better."""
+"""Most starting points per group: if few groups are wanted, more of them find nothing better."""
 
 _BATCH_ELEMENTS: Final = 500_000
 """Scores of exchanges held in memory at once."""

@@ -21,7 +21,7 @@ class Selector(ABC, Generic[StateT]):
     ----------
     plans_ahead : bool (default: False)
         Whether a round may be planned while clients of an earlier one train. It must be False if
-        the choice depends on what they learn.
+        the choice depends on the results of that training.
     """
 
     plans_ahead: ClassVar[bool] = False

@@ -137,7 +137,7 @@ class InProcessGrid(Grid):
         try:
             reply = self._client_app(delivered, context)
         except Exception as error:  # noqa: BLE001 - every runtime turns it into an error reply
-            # If the app does not answer Dubhe, the server says what to do; a traceback is no help.
+            # If the app does not answer Dubhe, the server says what to do, without a traceback.
             if not (type(error) is ValueError and stage_of(message) in STAGES):
                 log(ERROR, "ClientApp raised an exception:\n%s", traceback.format_exc())
             reason = f"{type(error)}:<'{error}'>"  # as Flower's own runtimes write it

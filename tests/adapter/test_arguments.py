@@ -35,7 +35,7 @@ from dubhe_lab.baselines import RandomSelector
         ({"quorums": 5}, r"RecordedDubhe takes no quorums; did you mean quorum\?"),
         ({"wait_timout": 5}, r"takes no wait_timout; did you mean wait_timeout\?"),
         ({"zzz": 5}, "RecordedDubhe takes no zzz; choose from num_participants, rule"),
-        ({"local_skew": 1}, r"it is the rule's, as in rule=Prices\(local_skew=\.\.\.\)\."),
+        ({"local_skew": 1}, r"it belongs to the rule, as in rule=Prices\(local_skew=\.\.\.\)\."),
     ],
 )
 def test_an_argument_that_cannot_work_is_refused(api: Api, change: Any, sentence: str) -> None:

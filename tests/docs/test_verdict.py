@@ -17,7 +17,7 @@ from dubhe_lab.paper.experiment import PaperSettings
 
 FOLDER = ROOT / "docs" / "verdict" / "cells"
 FEDERATION = [own.name for own in FederationSettings.flat_fields()]
-PAGE = ROOT / "docs" / "howto" / "my_federation.md"
+PAGE = ROOT / "docs" / "verdict.md"
 
 
 def test_the_page_has_the_table_of_the_measurements(monkeypatch: pytest.MonkeyPatch) -> None:

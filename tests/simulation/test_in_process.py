@@ -201,7 +201,7 @@ def client_fn(_context: Context) -> Any:
     ("app", "remedy", "has_traceback"),
     [
         (ClientApp(), "write register_dubhe(app, label_counts) below app", False),
-        (in_train(ClientApp()), "a DubheMod is never asked there, whether in @app.train(", False),
+        (in_train(ClientApp()), "a DubheMod never sees them there, whether in @app.train(", False),
         (ClientApp(client_fn), "The ClientApp has no DubheMod: write ClientApp(client_fn=", False),
         (
             ClientApp(client_fn, [fails, DubheMod(lambda _context: [1, 2])]),

@@ -147,7 +147,7 @@ class Paper(Rule):
             best = best_candidate(table)
             return Settled(memory[best], tuple(self.candidates[best].values()))
         if (table.sum(axis=1) != num_clients).any():
-            raise RefusedError("The overall registry is not the sum it is said to be.")
+            raise RefusedError("The overall registry does not add up.")
         volunteers = population.num_volunteers
         found = [
             float(participation_probability(row, volunteers)[slot])

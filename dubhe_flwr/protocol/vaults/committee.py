@@ -286,7 +286,7 @@ class Committee(Vault):
         info = prefixed(b"group", scope, own.public_bytes)
         group = own.decrypt(appointed.sealed_key, info)
         if len(group) != pads.KEY_BYTES or _digest(group) != appointed.group_digest:
-            raise RefusedError("The group key is not what the first member made.")
+            raise RefusedError("The group key is not the one that the first member made.")
         pad_keys = b"".join(
             _pad_key(own, member, scope, member, own.public_bytes) for member in member_keys
         )

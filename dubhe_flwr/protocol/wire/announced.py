@@ -58,17 +58,17 @@ class JoinRequest(Message):
     def __post_init__(self) -> None:
         too_long = max(len(self.rule), len(self.rule_settings)) > _MAX_RULE_BYTES
         require(not too_long, "The settings of the rule are too long.")
-        require(self.num_participants >= self.min_cohort >= 1, "K is at least min_cohort.")
-        require(self.max_clients >= 1, "An epoch has room for at least one client.")
+        require(self.num_participants >= self.min_cohort >= 1, "K must be at least min_cohort.")
+        require(self.max_clients >= 1, "An epoch must have room for at least one client.")
         if self.group_size is not None:
             fits = self.min_cohort <= self.group_size <= self.num_participants
             limits = f"min_cohort={self.min_cohort} to num_participants={self.num_participants}"
             require(fits, f"A group of {self.group_size} clients must have from {limits}.")
         require(1 <= self.pool < 2**31, "Fewer than K clients would volunteer.")
         require(self.vault in set(VaultName), "The vault is not known.")
-        require(self.simulated or not self.in_the_clear, "A real node sends nothing in the clear.")
+        require(self.simulated or not self.in_the_clear, "Real nodes must not send in the clear.")
         fits = not (self.has_committee and self.has_agent)
-        require(fits, "A committee opens sums for all nodes, not for an agent.")
+        require(fits, "A committee must not open sums for an agent.")
         require(self.max_draws >= 0, "The budget of draws is negative.")
 
     @property

@@ -52,7 +52,7 @@ class Stage(StrEnum):
 
 def _require_signature(signature: bytes | None) -> None:
     fits = signature is None or len(signature) == SIGNATURE_BYTES
-    require(fits, f"A signature has {SIGNATURE_BYTES} bytes.")
+    require(fits, f"A signature must have {SIGNATURE_BYTES} bytes.")
 
 
 def _require_alias(alias: str) -> None:
@@ -60,7 +60,7 @@ def _require_alias(alias: str) -> None:
     fits = 0 < len(alias.encode(errors="replace")) <= _MAX_ALIAS_BYTES
     require(
         fits and not any(category(char) in _CONTROLS for char in alias),
-        "An alias has 1 to 256 bytes, and no line break, control or invisible character.",
+        "An alias must have 1 to 256 bytes, and no line break, control or invisible character.",
     )
 
 
@@ -100,12 +100,12 @@ class JoinReply(Message):
         fits = self.num_classes is not None and self.num_classes >= 2
         require(
             fits if joins else self.num_classes is None,
-            "A node reports its number of classes if and only if it joins.",
+            "A node must report its number of classes if and only if it joins.",
         )
-        require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
+        require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key must have 32 bytes.")
         fits = self.num_examples is None or 1 <= self.num_examples < MAX_SAMPLES
-        require(fits, "There are from 1 to 2^42 samples.")
-        require(self.rank is None or self.rank >= 0, "Ranks count from 0.")
+        require(fits, "There must be from 1 to 2^42 samples.")
+        require(self.rank is None or self.rank >= 0, "A rank must not be negative.")
         _require_signature(self.signature)
 
 
@@ -144,7 +144,7 @@ class DeliveredKey:
     signature: bytes | None = None
 
     def __post_init__(self) -> None:
-        require(len(self.agent_public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
+        require(len(self.agent_public_key) == PUBLIC_KEY_BYTES, "A public key must have 32 bytes.")
         _require_signature(self.signature)
 
 
@@ -172,7 +172,7 @@ class AppointReply(Message):
     ranks: tuple[int, ...] = ()  # positions among its trusted keys, -1 for a node not trusted
 
     def __post_init__(self) -> None:
-        require(len(self.group_digest) in {0, _DIGEST_BYTES}, "A digest has 32 bytes.")
+        require(len(self.group_digest) in {0, _DIGEST_BYTES}, "A digest must have 32 bytes.")
         _require_signature(self.signature)
 
 
@@ -188,9 +188,9 @@ class Appointment:
 
     def __post_init__(self) -> None:
         fits = len(self.member_keys) == COMMITTEE * PUBLIC_KEY_BYTES
-        require(fits, "A committee has three members.")
+        require(fits, "A committee must have three members.")
         digests = {len(self.roster), len(self.group_digest)}
-        require(digests == {_DIGEST_BYTES}, "A digest has 32 bytes.")
+        require(digests == {_DIGEST_BYTES}, "A digest must have 32 bytes.")
         require_signatures(self.signatures)
 
 
@@ -208,9 +208,9 @@ class RegisterRequest(Message):
     mean_examples: float | None = None
 
     def __post_init__(self) -> None:
-        require(self.num_joined >= 1, "At least one node joined.")
+        require(self.num_joined >= 1, "At least one node must have joined.")
         fits = self.mean_examples is None or self.mean_examples >= 1.0
-        require(fits, "The mean number of samples is at least 1.")
+        require(fits, "The mean number of samples must be at least 1.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class OpenRequest(Message):
     total: bytes  # sum of these nodes' vectors
 
     def __post_init__(self) -> None:
-        require(self.exchange >= 0, "Exchanges are numbered from 0.")
+        require(self.exchange >= 0, "An exchange must not have a negative number.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ class SettleRequest(Message):
 
 def _require_sum(request: SettleRequest) -> None:
     fits = request.num_clients >= 1 and request.exchange >= 0
-    require(fits, "A sum covers a client, and exchanges are numbered from 0.")
+    require(fits, "A sum must cover a client, and its exchange must not have a negative number.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ class SettleReply(Message):
     finding: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        require(len(self.finding) <= _MAX_FINDING, "A finding has at most 64 numbers.")
+        require(len(self.finding) <= _MAX_FINDING, "A finding must have at most 64 numbers.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,8 +291,8 @@ class ParticipateRequest(SettleRequest):
 
     def __post_init__(self) -> None:
         positive = min(self.first_round, self.num_rounds, self.num_tries) >= 1
-        require(positive, "Numbers of rounds and tries are at least 1.")
-        require(self.num_rounds * self.num_tries <= MAX_DRAWS, "A request has at most 2^20 draws.")
+        require(positive, "There must be at least one round and one try.")
+        require(self.num_rounds * self.num_tries <= MAX_DRAWS, "There must be at most 2^20 draws.")
         _require_sum(self)
 
 
@@ -317,9 +317,10 @@ class DetermineRequest(Message):
     num_clients: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        require(len(self.num_sums) > 0 and min(self.num_sums) >= 1, "Each round has a sum.")
-        require(sum(self.num_sums) == len(self.num_clients), "Each sum has its number of clients.")
-        require(min(self.num_clients) >= 1, "A sum covers a client.")
+        require(len(self.num_sums) > 0 and min(self.num_sums) >= 1, "Each round must have a sum.")
+        fits = sum(self.num_sums) == len(self.num_clients)
+        require(fits, "Each sum must come with its number of clients.")
+        require(min(self.num_clients) >= 1, "A sum must cover at least one client.")
 
 
 @dataclass(frozen=True, slots=True)

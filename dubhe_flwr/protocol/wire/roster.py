@@ -31,11 +31,11 @@ class Roster:
     signatures: bytes | None = None  # zeros for a node that did not sign
 
     def __post_init__(self) -> None:
-        require(len(self.public_keys) % PUBLIC_KEY_BYTES == 0, "Public keys have 32 bytes each.")
+        require(len(self.public_keys) % PUBLIC_KEY_BYTES == 0, "A public key must have 32 bytes.")
         told = self.num_examples
         fits = told is None or (len(told) == len(self) and min(told, default=1) >= 1)
-        require(fits, "Each node has at least one sample.")
-        require(len(self.alias_digests or b"") % DIGEST_BYTES == 0, "A digest has 32 bytes.")
+        require(fits, "Each node must have at least one sample.")
+        require(len(self.alias_digests or b"") % DIGEST_BYTES == 0, "A digest must have 32 bytes.")
         require_signatures(self.signatures)
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ def alias_digest(alias: str) -> bytes:
 def require_signatures(signatures: bytes | None) -> None:
     """Refuse signatures of a wrong size."""
     fits = len(signatures or b"") % SIGNATURE_BYTES == 0
-    require(fits, f"Signatures have {SIGNATURE_BYTES} bytes each.")
+    require(fits, f"Signatures must have {SIGNATURE_BYTES} bytes each.")
 
 
 def split(joined: bytes, size: int) -> Iterator[bytes]:

@@ -29,7 +29,7 @@ from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_lab.report.federation import FederationStudy
 
 pytestmark = pytest.mark.usefixtures("few_rounds")
-PAGE = Path(__file__).parents[3] / "docs" / "howto" / "my_federation.md"
+PAGE = Path(__file__).parents[3] / "docs" / "verdict.md"
 
 
 def federation(

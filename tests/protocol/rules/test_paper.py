@@ -108,7 +108,7 @@ def test_a_refusal_does_not_depend_on_the_own_labels(slots: list[int], own: Own)
     if sum(slots) == 5:
         assert isinstance(GIVEN.settle(own, POPULATION, None, np.array(slots)), Settled)
     else:
-        with pytest.raises(RefusedError, match="overall registry is not the sum"):
+        with pytest.raises(RefusedError, match="overall registry does not add up"):
             GIVEN.settle(own, POPULATION, None, np.array(slots))
 
 

@@ -47,7 +47,7 @@ def points_of_digits(emd: float, lasting: Sequence[float], distance: Sequence[fl
     `lasting` (ten rounds pooled) and `distance` (one round) hold the distances from uniform with
     random selection and with Dubhe. The formula cubes `lasting`, since losing more of a class costs
     more the rarer it already is. Single rounds matter where clients hold few classes. The
-    coefficients are fitted; see docs/howto/my_federation.md.
+    coefficients are fitted; see docs/verdict.md.
 
     >>> round(points_of_digits(1.0, lasting=(0.5, 0.1), distance=(0.6, 0.2)), 1)
     7.0

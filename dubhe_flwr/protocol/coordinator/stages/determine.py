@@ -47,7 +47,7 @@ class Determine(AwaitingInEpoch):
             epoch = replace(epoch, num_sums={**epoch.num_sums, cut.agent: spent})
             tasks.setdefault(cut.agent, {})[server_round] = cut
         if has_no_agent:
-            context = context.noted("No agent is left to determine; the choice is random.")
+            context = context.noted("No agent is left to determine; the first try or groups train.")
         if not tasks:
             return context, RoundDetermined(epoch)
         requests = {agent: _request(epoch, asked) for agent, asked in tasks.items()}
@@ -89,7 +89,7 @@ class Determine(AwaitingInEpoch):
         for server_round, task in unanswered.items():
             epoch = _with_round(epoch, server_round, task, task.first)
         if unanswered:
-            context = context.noted("No agent determined; the choice is random.")
+            context = context.noted("No agent determined; the first try or groups train.")
         return context, RoundDetermined(epoch)
 
 

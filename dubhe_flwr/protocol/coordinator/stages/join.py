@@ -107,7 +107,7 @@ class Join(Awaiting):
                 return JoinStatus(reply.status).reason
             tells_labels = reply.label_counts is not None and not self.announced.in_the_clear
             if tells_labels or (reply.num_examples is not None) != self.announced.weighted:
-                return "numbers that were not asked for, or missing ones"
+                return "unexpected or missing numbers"
             if trusted is not None:
                 reason = _untrusted(trusted, identity, self.announced, reply, signers)
                 if reason is not None:

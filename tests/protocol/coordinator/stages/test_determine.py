@@ -109,7 +109,7 @@ def test_at_last_the_first_is_taken(settings: dict[str, Any]) -> None:
     assert plan.chosen == ((0, 1, 2) if settings else (0,))
     assert plan.notes == (
         *["An agent did not determine."] * 2,
-        "No agent determined; the choice is random.",
+        "No agent determined; the first try or groups train.",
     )
 
 
@@ -124,7 +124,7 @@ def test_an_agent_of_several_rounds(settings: dict[str, Any]) -> None:
     plans = [nodes.finish(batch), *(nodes.play(r) for r in range(2, 7))]
     assert [plan.chosen for plan in plans[: len(tasks)]] == list(map(best, tasks))
     assert {plan.chosen for plan in plans[len(tasks) :]} == {(0,)}
-    assert plans[0].notes == ("No agent is left to determine; the choice is random.",)
+    assert plans[0].notes == ("No agent is left to determine; the first try or groups train.",)
 
 
 @pytest.mark.parametrize("chosen", [(1, 3), (3, 1), (1,), (1, 1, 1)])

@@ -164,7 +164,7 @@ class TestWhoStaysOut:
 
         alter(nodes, "join", other, nodes.ids[:2])
         plan = nodes.play(1)
-        reason = "numbers that were not asked for, or missing ones"
+        reason = "unexpected or missing numbers"
         assert report_of(plan, "join").dropped == {reason: 2}
         assert (plan.num_registered, len(plan.participants)) == (10, 4)
         mean = None if equal_weights else COUNTS[2:].sum() / 10
