@@ -197,7 +197,9 @@ def test_encryption_changes_nothing_in_larger_federations(case: Case) -> None:
     ],
     ids=str,
 )
-def test_with_a_choice_of_many_groups(changed: dict[str, Any], *, equal_weights: bool) -> None:
+def test_encryption_changes_nothing_with_many_groups(
+    changed: dict[str, Any], *, equal_weights: bool
+) -> None:
     """Forty clients: the same sets, however they are found."""
     case = Case((1, 2, 5), {1: 0.6, 2: 0.3}, 40, 13, 6, seed=9, style=1)
     check(replace(case, equal_weights=equal_weights, **changed))

@@ -20,7 +20,7 @@ def test_a_batch_seals_each_request() -> None:
     assert batch.num_bytes == 3 * wire_size(fields[5]) + wire_size(fields[9])
 
 
-def test_a_report_can_be_corrected() -> None:
+def test_replies_found_unusable_later_count_as_dropped() -> None:
     """What turns out unfit later moves from the accepted to the dropped, in a new report."""
     report = StageReport("join", 5, 4, {"no reply": [17]}, 10, 20)
     once = report.without({9, 4}, "invalid")

@@ -102,7 +102,9 @@ def usual_shapes(kind: str, simulated: bool) -> list[Any]:
     ("kind", "simulated"),
     [("tries", True), ("groups", False), ("search", False), ("search and groups", True)],
 )
-def test_labels_change_no_number_and_no_size(kind: str, simulated: bool, labels: list[int]) -> None:
+def test_labels_change_no_message_and_no_size(
+    kind: str, simulated: bool, labels: list[int]
+) -> None:
     """One client's labels change neither the messages, nor their sizes, nor their recipients."""
     changed = COUNTS.copy()
     changed[3] = labels
@@ -112,7 +114,7 @@ def test_labels_change_no_number_and_no_size(kind: str, simulated: bool, labels:
 
 
 @pytest.mark.parametrize("labels", [[1, 0, 0, 0], [0, 0, 0, 10**9], [2**38] * 4])
-def test_by_prices_labels_change_no_size(labels: list[int]) -> None:
+def test_with_prices_labels_change_no_size(labels: list[int]) -> None:
     """Each node gets the same messages; only how often all are asked to settle may change."""
     settings: Any = {"num_participants": 4, "registration_interval": 3}
     counts, changed = skewed_counts(40), skewed_counts(40)
@@ -142,7 +144,7 @@ def secrets_of_search(rule: Paper) -> set[bytes]:
 
 
 @pytest.mark.parametrize("kind", ["tries", "groups", "search"])
-def test_a_transcript_holds_nothing_in_the_clear(kind: str) -> None:
+def test_messages_hold_nothing_in_the_clear(kind: str) -> None:
     """No registry, R_A, p_l, P, p_o, EMD or key, however written, nor a field for more."""
     settings = KINDS[kind]
     nodes = dubhe(COUNTS, policy={"simulated": False}, **settings)
@@ -202,7 +204,7 @@ def test_the_servers_state_holds_no_key() -> None:
     assert repr(key.public_key.to_bytes())[2:-1].encode() in written
 
 
-def test_equal_labels_look_different() -> None:
+def test_equal_labels_have_different_ciphertexts() -> None:
     """Ciphertexts of the same data differ between nodes, and between epochs."""
     nodes = run(np.tile(COUNTS[0], (NUM_CLIENTS, 1)), **GROUPS | SEARCH)
     told = replies_of(nodes, "register", "settle")

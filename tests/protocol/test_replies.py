@@ -53,7 +53,7 @@ def test_unfit_replies_are_dropped_and_counted() -> None:
     assert report.bytes_down == batch.num_bytes
 
 
-def test_numbers_come_first_and_by_value() -> None:
+def test_numeric_aliases_come_first_and_sort_by_value() -> None:
     """Partition ids sort as numbers, other names as text after them, equal ones by node id."""
     aliases = {1: "b", 2: "10", 3: "9", 4: "a", 5: "09", 6: "9", 7: "²", 8: "-1", 9: "٣"}
     assert [aliases[node] for node in alias_order(aliases)] == [

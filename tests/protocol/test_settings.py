@@ -54,7 +54,7 @@ def test_prices_choose_from_a_single_try(num_participants: int, pool: int) -> No
 
 
 @pytest.mark.parametrize("determination", [Tries(6), Tries(1, 5), Groups(4, 7)])
-def test_what_is_determined_is_what_was_set(determination: Determination) -> None:
+def test_the_determination_is_announced(determination: Determination) -> None:
     """Nodes are told everything except the number of tries."""
     settings = Settings(**VALID, determination=determination)
     assert settings.determined == determination
@@ -64,7 +64,7 @@ def test_what_is_determined_is_what_was_set(determination: Determination) -> Non
     assert announced.num_wanted == determination.num_wanted(20)
 
 
-def test_what_is_announced_is_what_was_set() -> None:
+def test_every_number_that_a_node_checks_is_announced() -> None:
     """Each number that a node checks reaches it; the server's own seed does not."""
     settings = Settings(
         num_participants=4,
@@ -87,7 +87,9 @@ def test_what_is_announced_is_what_was_set() -> None:
     ("simulation", "simulated", "vault"),
     [(None, False, "paillier"), ("encrypted", True, "paillier"), ("plain", True, "plain")],
 )
-def test_what_is_announced_of_a_simulation(simulation: Any, simulated: bool, vault: str) -> None:
+def test_only_simulated_nodes_are_told_the_seed(
+    simulation: Any, simulated: bool, vault: str
+) -> None:
     """Whether there is one and how sums are formed; real nodes are never told the seed."""
     announced = Settings(**VALID, seed=5, simulation=simulation).announced(seed=5)
     assert (announced.simulated, announced.vault) == (simulated, vault)
@@ -205,7 +207,7 @@ def test_trusted_keys_are_checked_and_not_announced() -> None:
 
 
 @pytest.mark.parametrize("keys", [5, "keys.txt", Path("keys.txt"), b"key"])
-def test_what_is_no_collection_of_keys_is_refused(keys: Any) -> None:
+def test_a_file_name_is_not_a_collection_of_keys(keys: Any) -> None:
     """A file name is not read silently; the sentence says which function reads it."""
     with pytest.raises(SettingsError, match=r"trusted_keys is a .*load_trusted_keys"):
         Settings(**VALID, trusted_keys=keys)

@@ -44,7 +44,7 @@ def rounds(nodes: Federation[Any], played: SimulatedNodes | None) -> list[Plan]:
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_who_is_played_does_as_it_would_itself(settings: dict[str, Any]) -> None:
+def test_the_server_answers_as_the_nodes_would(settings: dict[str, Any]) -> None:
     """The same plans, to the byte, by one message to a node in each epoch."""
     itself, played = federation(**settings), federation(**settings)
     assert rounds(played, SimulatedNodes()) == rounds(itself, None)
@@ -52,7 +52,7 @@ def test_who_is_played_does_as_it_would_itself(settings: dict[str, Any]) -> None
     assert played.stages() == [Stage.JOIN]
 
 
-def test_who_is_asked_each_round_answers_for_itself() -> None:
+def test_a_node_with_willing_answers_for_itself() -> None:
     """A node with `willing` answers for itself; the server's process answers for the rest."""
     both = federation(**SETTINGS["groups"]), federation(**SETTINGS["groups"])
     for nodes in both:
@@ -64,7 +64,7 @@ def test_who_is_asked_each_round_answers_for_itself() -> None:
     assert asked == set(both[1].ids[:2])
 
 
-def test_only_what_is_in_the_clear_anyway_is_told() -> None:
+def test_encrypted_nodes_do_not_report_their_labels() -> None:
     """Under encryption no node tells its labels, and each answers for itself."""
     nodes = federation(**SETTINGS["prices"] | {"simulation": "encrypted"})
     rounds(nodes, SimulatedNodes())
@@ -77,7 +77,7 @@ def test_only_what_is_in_the_clear_anyway_is_told() -> None:
     ("simulation", "told"),
     [("plain", b"odd"), ("plain", bytes(16)), ("plain", NodeFailure("")), ("encrypted", bytes(32))],
 )
-def test_counts_that_cannot_be_cost_one_node_its_place(simulation: str, told: Any) -> None:
+def test_impossible_counts_exclude_only_their_node(simulation: str, told: Any) -> None:
     """Missing, false or unexpected numbers, and an error, each exclude only that node."""
     nodes = federation(**SETTINGS["prices"] | {"simulation": simulation})
     spoilt = nodes.ids[4]

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from vectors import reference as ref
 from vectors.exchange import messages
-from vectors.inputs import EPOCH, OTHER_EPOCH, Case, all_told
+from vectors.inputs import EPOCH, OTHER_EPOCH, Case, all_typed
 
 _LONE: Final = {"key.signature": bytes(96)}
 _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
@@ -78,7 +78,7 @@ def bad_messages() -> Iterator[Case]:
         (_OF_ANOTHER_TIME, "StaleMessageError"),
     ):
         for of, change in ((of, change) for of, changes in spoilt.items() for change in changes):
-            fields = good[of]["fields"] | all_told(ref.fields_of(change))
+            fields = good[of]["fields"] | all_typed(ref.fields_of(change))
             yield {
                 "name": f"{of}: {_shown(change)}",
                 "kind": good[of]["kind"],

@@ -20,9 +20,9 @@ from vectors.inputs import (
     N,
     P,
     Q,
-    all_told,
+    all_typed,
     paper,
-    sealing,
+    sealed_key_case,
 )
 
 ROWS = (
@@ -114,8 +114,8 @@ def messages() -> Iterator[Case]:
                 "kind": kind,
                 "stage": stage,
                 "sequence": sequence,
-                "values": all_told(values),
-                "fields": all_told(ref.header(EPOCH, stage, sequence) | ref.fields_of(values)),
+                "values": all_typed(values),
+                "fields": all_typed(ref.header(EPOCH, stage, sequence) | ref.fields_of(values)),
             }
 
 
@@ -149,7 +149,7 @@ def committees() -> Iterator[Case]:
         keys = [[ref.hkdf(bytes([i, j]), b"pads") for j in range(3)] for i in range(3)]  # by node
         label = ref.label(field, exchange)
         sent = [
-            ref.in_pads(
+            ref.masked(
                 ref.tagged(group, label, row),
                 [
                     ref.pad(key, ref.pad_name(group, label, len(row)), len(row) + 1)
@@ -159,15 +159,15 @@ def committees() -> Iterator[Case]:
             for i, row in enumerate(rows)
         ]
         columns = zip(*(struct.unpack(f">{len(each) // 8}Q", each) for each in sent), strict=True)
-        total = ref.in_pads([sum(column) for column in columns], [])
+        total = ref.masked([sum(column) for column in columns], [])
         covered = b"\xe0"
         parts = [
-            ref.part(group, m, label, [row[m] for row in keys], noise[m], covered, total)
+            ref.member_part(group, m, label, [row[m] for row in keys], noise[m], covered, total)
             for m in range(3)
         ]
         yield {
             "name": name,
-            "parameters": all_told(SEARCHED | {"vault": "committee", "has-agent": False}),
+            "parameters": all_typed(SEARCHED | {"vault": "committee", "has-agent": False}),
             "epoch": epoch.hex(),
             "group-key": group.hex(),
             "pad-keys": [[key.hex() for key in row] for row in keys],
@@ -191,7 +191,7 @@ def sealed_keys() -> Iterator[Case]:
         ("another epoch and layout", P, {"epoch": OTHER_EPOCH, "announced": SEARCHED}),
         ("the other prime", Q, {"plaintext": Q.to_bytes(32, "big")}),
     ):
-        yield {"name": name} | sealing(**changes) | {"p": f"{p:064x}"}
+        yield {"name": name} | sealed_key_case(**changes) | {"p": f"{p:064x}"}
 
 
 def signatures() -> Iterator[Case]:
@@ -207,7 +207,7 @@ def signatures() -> Iterator[Case]:
         yield {
             "name": name,
             "epoch": epoch.hex(),
-            "parameters": all_told(announced),
+            "parameters": all_typed(announced),
             "parameters-digest": ref.parameters_digest(announced).hex(),
             "signing-key": SIGNER.hex(),
             "public-key": node.hex(),

@@ -62,7 +62,7 @@ SIGNER, OTHER_SIGNER = secret("signing"), secret("signing too")
 TRUSTED: Final = [ref.sign(key, b"")[:32].hex() for key in (SIGNER, OTHER_SIGNER)]
 
 
-def told(value: Any) -> Any:
+def typed(value: Any) -> Any:
     """Return a value with its type, as JSON."""
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
@@ -71,31 +71,31 @@ def told(value: Any) -> Any:
     return {type(value).__name__: value}
 
 
-def all_told(values: Mapping[Any, Any]) -> dict[str, Any]:
+def all_typed(values: Mapping[Any, Any]) -> dict[str, Any]:
     """Return named values with their types."""
-    return {str(name): told(value) for name, value in values.items()}
+    return {str(name): typed(value) for name, value in values.items()}
 
 
-def values(told: Mapping[str, Any]) -> dict[str, Any]:
+def untyped(named: Mapping[str, Any]) -> dict[str, Any]:
     """Return named values without their types."""
-    named = {name: next(iter(each.items())) for name, each in told.items()}
+    pairs = {name: next(iter(each.items())) for name, each in named.items()}
     return {
         name: bytes.fromhex(what) if kind == "bytes" else what
-        for name, (kind, what) in named.items()
+        for name, (kind, what) in pairs.items()
     }
 
 
-def fixed(index: int) -> list[int]:
+def added_by(index: int) -> list[int]:
     """Return the contribution of one of the nine nodes to a sum."""
     return ref.with_square(ref.fixed_point(COUNTS[index]))
 
 
 def sums_of(*groups: Sequence[int]) -> list[list[int]]:
     """Return the sums of the distributions of some of the nine nodes."""
-    return [[sum(column) for column in zip(*map(fixed, group), strict=True)] for group in groups]
+    return [[sum(column) for column in zip(*map(added_by, group), strict=True)] for group in groups]
 
 
-def sealing(**changes: Any) -> Case:
+def sealed_key_case(**changes: Any) -> Case:
     """Return one sealed key and everything that it is bound to."""
     case: Case = {
         "epoch": EPOCH, "agent": AGENT, "recipient": NODE, "announced": ANNOUNCED, "plaintext":

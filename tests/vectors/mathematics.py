@@ -9,8 +9,8 @@ from vectors.inputs import (
     MNIST,
     SEARCHED,
     Case,
-    all_told,
-    fixed,
+    added_by,
+    all_typed,
     overall,
     paper,
     sums_of,
@@ -71,7 +71,7 @@ def layouts() -> Iterator[Case]:
     for name, announced in given.items():
         yield {
             "name": name,
-            "parameters": all_told(announced),
+            "parameters": all_typed(announced),
             "candidates": ref.candidates(announced),
             "fields": ref.layout(announced),
             "digest": ref.layout_digest(announced).hex(),
@@ -80,7 +80,7 @@ def layouts() -> Iterator[Case]:
 
 def packings() -> Iterator[Case]:
     """Map counters to plaintexts; sums over several clients unpack the same way."""
-    share = fixed(1)
+    share = added_by(1)
     for name, announced, field, values, clients in (
         ("a registry", ANNOUNCED, "registration", ref.registration(ANNOUNCED, COUNTS[1]), 1),
         ("a distribution", ANNOUNCED, "distribution", share, 1),
@@ -91,7 +91,7 @@ def packings() -> Iterator[Case]:
     ):  # fmt: skip
         yield {
             "name": name,
-            "parameters": all_told(announced),
+            "parameters": all_typed(announced),
             "field": field,
             "values": values,
             "num-clients": clients,

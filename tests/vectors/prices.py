@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from protocol.federation import dubhe, skewed_counts
-from vectors.inputs import Case, all_told
+from vectors.inputs import Case, all_typed
 from vectors.steps import session
 
 from dubhe_flwr.rules import Prices
@@ -15,14 +15,14 @@ _NODE: Final = 3
 def prices_sessions() -> Iterator[Case]:
     """Map the requests of epochs with prices to replies."""
     usual = Prices(coverage=0.1, local_skew=1.0)
-    yield _played("a node by prices", 40, usual)
-    yield _played("a node by prices that counts by its samples", 40, usual, equal_weights=False)
-    yield _played("a node by prices without noise", 40, Prices(noise=0.0))
-    yield _played("a node whose labels enter no further sum", 40, Prices(noise=1.0))
-    yield _played("a pool that is too small for prices", 15, usual, num_participants=3)
+    yield _recorded("a node by prices", 40, usual)
+    yield _recorded("a node by prices that counts by its samples", 40, usual, equal_weights=False)
+    yield _recorded("a node by prices without noise", 40, Prices(noise=0.0))
+    yield _recorded("a node whose labels enter no further sum", 40, Prices(noise=1.0))
+    yield _recorded("a pool that is too small for prices", 15, usual, num_participants=3)
 
 
-def _played(name: str, num_clients: int, rule: Prices, **settings: Any) -> Case:
+def _recorded(name: str, num_clients: int, rule: Prices, **settings: Any) -> Case:
     """Return one node's part in two unencrypted epochs."""
     counts = skewed_counts(num_clients)
     settings = {"num_participants": 8, "registration_interval": 1, "tries": None} | settings
@@ -39,9 +39,9 @@ def _played(name: str, num_clients: int, rule: Prices, **settings: Any) -> Case:
 
 def _step(played: Any, epoch: int) -> Case:
     """Return a request with its reply."""
-    request = all_told(played.request | {"epoch": epoch.to_bytes(16, "big")})
+    request = all_typed(played.request | {"epoch": epoch.to_bytes(16, "big")})
     body = {name: what for name, what in played.reply.items() if name not in played.request}
     if body.pop("public-key", None):  # it is random, too
         sizes = {"public-key": 32}
-        return {"request": request, "reply-holds": all_told(body), "reply-sizes": sizes}
-    return {"request": request, "reply": all_told(body)}
+        return {"request": request, "reply-holds": all_typed(body), "reply-sizes": sizes}
+    return {"request": request, "reply": all_typed(body)}

@@ -257,13 +257,13 @@ def tagged(group: bytes, name: bytes, values: Sequence[int]) -> list[int]:
     return [value % PRIME for value in [*values, tag]]
 
 
-def in_pads(values: Sequence[int], pads: Sequence[Sequence[int]]) -> bytes:
+def masked(values: Sequence[int], pads: Sequence[Sequence[int]]) -> bytes:
     """Return numbers plus their pads, eight bytes each."""
     sums = (sum(column) % PRIME for column in zip(values, *pads, strict=True))
     return b"".join(struct.pack(">Q", each) for each in sums)
 
 
-def part(  # noqa: PLR0917 - whose part of which sum
+def member_part(  # noqa: PLR0917 - whose part of which sum
     group: bytes,
     place: int,
     name: bytes,
@@ -274,7 +274,7 @@ def part(  # noqa: PLR0917 - whose part of which sum
 ) -> bytes:
     """Return a member's sealed part of a sum: its pads, less its noise."""
     pads = [pad(key, pad_name(group, name, len(noise)), len(noise) + 1) for key in pad_keys]
-    released = in_pads([-value for value in tagged(group, name, noise)], pads)
+    released = masked([-value for value in tagged(group, name, noise)], pads)
     digests = hashlib.sha256(covered).digest(), hashlib.sha256(total).digest()
     key = hkdf(group, prefixed(b"release", name, *digests))
     return AESGCM(key).encrypt(bytes(11) + bytes([place]), released, None)
@@ -472,7 +472,7 @@ def best_candidate(sums: Sequence[int], num_classes: int) -> int:
     return min(range(len(rows)), key=lambda index: distance(rows[index]))
 
 
-def usual_candidate(announced: Announced) -> int:
+def default_candidate(announced: Announced) -> int:
     """Return the candidate used until a search is finished."""
     found = candidates(announced)
     paper = reference_set(announced) == (1, 2, 10)

@@ -142,7 +142,7 @@ def numbers(state: State, node: Node, rng: np.random.Generator, *, is_spent: boo
     """Return a node's contribution to the next sum."""
     terms, exchange = state.terms, state.num_sums
     if exchange:
-        p = chance(logit(state, node))
+        p = sigmoid(logit(state, node))
         values = [p * share for share in node.labels] + [p] * terms.weighted
     else:
         square = sum(share * share for share in node.labels)
@@ -193,7 +193,7 @@ def scale(state: State) -> Scale:
     return Scale(target, weight, c, (1.0 + terms.local_skew) / c)
 
 
-def opened(terms: Terms, means: list[float]) -> list[float]:
+def clipped_opening(terms: Terms, means: list[float]) -> list[float]:
     """Return the means of an opening, moved to values that clients can have."""
     labels, square, weight, weight_square = means[: terms.classes], means[terms.classes], 1.0, 1.0
     if terms.weighted:
@@ -207,7 +207,7 @@ def opened(terms: Terms, means: list[float]) -> list[float]:
 # --- synthetic clients ----------------------------------------------------------------------------
 
 
-def least(
+def newton_minimum(
     rows: Floats,
     curve: Callable[[Floats], tuple[float, Floats, Floats]],
     linear: Floats,
@@ -256,7 +256,7 @@ class Synthetic:
             shares = self.shares * np.exp(np.minimum(logs, 50.0))
             return float(shares.sum()), shares, shares
 
-        found = least(answers, curve, -means, ridge, np.zeros(len(means)), reach=3.0)
+        found = newton_minimum(answers, curve, -means, ridge, np.zeros(len(means)), reach=3.0)
         return Synthetic(self.labels, self.weights, curve(answers @ found)[1])
 
 
@@ -312,11 +312,11 @@ def synthetic(terms: Terms, opening: tuple[float, ...]) -> Synthetic:
     return found.fit(answers, means, np.array(ridges))
 
 
-def recalled(state: State, clients: Synthetic, rows: Floats, costs: Floats) -> Synthetic:
+def reweighted(state: State, clients: Synthetic, rows: Floats, costs: Floats) -> Synthetic:
     """Return the clients with shares that fit the latest exchanges."""
     terms, blocks = state.terms, []
     for age, (point, means, variance) in enumerate(state.exchanges[:REMEMBERED]):
-        p = chance(rows @ point - costs)
+        p = sigmoid(rows @ point - costs)
         answers = [*(p * column for column in clients.labels.T), p]
         misfit = (0.002 * terms.volunteers) ** 2
         of_class = (0.3 * variance + misfit) / terms.classes
@@ -346,7 +346,7 @@ def advanced(state: State, sums: Sequence[int]) -> State:
         history = [heard, *state.exchanges]
         state = replace(state, num_sums=exchange + 1, exchanges=history)
     else:
-        state = State(terms, 1, False, [*opened(terms, means), deviations[0]])
+        state = State(terms, 1, False, [*clipped_opening(terms, means), deviations[0]])
     told = scale(state)
     if not told.kappa:
         state.settled = True
@@ -356,8 +356,8 @@ def advanced(state: State, sums: Sequence[int]) -> State:
     columns = [np.ones(len(x)), *x.T]
     columns += [clients.weights - told.weight] * terms.weighted
     rows, costs = np.array(columns).T, told.kappa * (x**2).sum(axis=1)
-    clients = recalled(state, clients, rows, costs)
-    state.point, gain = fitted(state, told, clients, rows, costs)
+    clients = reweighted(state, clients, rows, costs)
+    state.point, gain = best_prices(state, told, clients, rows, costs)
     if exchange:
         of_p = means[-1] if terms.weighted else sum(means)
         missed = abs(terms.clients / terms.volunteers * of_p - 1.0)
@@ -366,7 +366,7 @@ def advanced(state: State, sums: Sequence[int]) -> State:
     return state
 
 
-def fitted(
+def best_prices(
     state: State, told: Scale, clients: Synthetic, rows: Floats, costs: Floats
 ) -> tuple[list[float], float]:
     """Return the prices that minimise the dual over synthetic clients, and what they gain."""
@@ -379,7 +379,7 @@ def fitted(
     if state.exchanges:
         point, means, variance = state.exchanges[0]
         start = np.array(point)
-        chances = clients.shares * chance(rows @ start - costs)
+        chances = clients.shares * sigmoid(rows @ start - costs)
         lacking = [m - float(chances @ column) for m, column in zip(means, clients.labels.T)]  # noqa: B905
         if terms.weighted:
             lacking.append(means[-1] - float(chances.sum()))
@@ -396,7 +396,7 @@ def fitted(
 
     def softplus(values: Floats) -> tuple[float, Floats, Floats]:
         weights, logits = factor * clients.shares, values - costs
-        p = chance(logits)
+        p = sigmoid(logits)
         return float(weights @ np.logaddexp(0.0, logits)), weights * p, weights * p * (1.0 - p)
 
     def dual(where: Any) -> float:
@@ -404,13 +404,13 @@ def fitted(
         of_prices = float(linear @ where + ridge @ where**2 / 2.0)
         return softplus(rows @ where)[0] + of_prices
 
-    found = least(rows, softplus, linear, ridge, start, reach=20.0)
+    found = newton_minimum(rows, softplus, linear, ridge, start, reach=20.0)
     found = np.clip(found, -(2.0**20), 2.0**20)
     prices = [round(float(price) * 1024) / 1024 for price in found]
     return prices, told.c * (dual(start) - dual(prices))
 
 
-def chance(logits: Any) -> Any:
+def sigmoid(logits: Any) -> Any:
     """Return P for a logit."""
     return np.exp(-np.logaddexp(0.0, -logits))
 
@@ -433,7 +433,7 @@ def probability(terms: Terms, state: State, node: Node, dither: float) -> float:
     low, high = (np.log(part) - np.log1p(-part) for part in (low, high))
     own, step = min(max(logit(state, node), low), high), (high - low) / 15
     level = low + step * min(int((own - low) / step), 14)
-    exact, below, above = (float(chance(each)) for each in (own, level, level + step))
+    exact, below, above = (float(sigmoid(each)) for each in (own, level, level + step))
     return above if exact - below > dither * (above - below) else below
 
 

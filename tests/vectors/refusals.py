@@ -22,9 +22,9 @@ from vectors.inputs import (
     WEIGHTED,
     Case,
     N,
+    added_by,
     encrypted,
     expected,
-    fixed,
     overall,
     prime,
 )
@@ -38,14 +38,14 @@ from vectors.steps import (
     decisions,
     delivered,
     draw,
-    drawing,
-    given,
+    first_draw,
     joined,
     refused,
-    refuses,
+    refused_session,
     registered,
+    rounds_to_draw,
     session,
-    usual_answer,
+    sum_request,
 )
 
 STALE: Final = "StaleMessageError"
@@ -73,13 +73,15 @@ def bad_sessions() -> Iterator[Case]:
 
 
 def _stale() -> Iterator[Case]:
-    yield refuses("of an epoch of which the node never heard", None, "participate", draw(), STALE)
+    yield refused_session(
+        "of an epoch of which the node never heard", None, "participate", draw(), STALE
+    )
     other = ask("participate", draw(), epoch=OTHER_EPOCH)
     yield session("of another epoch", registered(), refused(other, STALE))
     for sequence in (1, 2):
         early = refused(ask("participate", draw(), sequence), STALE)
         yield session(f"number {sequence}, answered before", registered(), early)
-    yield after_a_draw("the same request again", refused(usual_answer(), STALE))
+    yield after_a_draw("the same request again", refused(first_draw(), STALE))
     first = ask("join", ANNOUNCED)
     second = ask("join", ANNOUNCED, 4, epoch=OTHER_EPOCH)
     again = refused(ask("join", ANNOUNCED, 5), STALE)
@@ -98,7 +100,9 @@ def _keygen() -> Iterator[Case]:
     others = [ref.public_half(bytes([number]) * 32) for number in range(1, 21)]
 
     def keygen(name: str, keys: Sequence[bytes]) -> Case:
-        return refuses(f"a key {name}", joined(), "keygen", {"roster.public-keys": b"".join(keys)})
+        return refused_session(
+            f"a key {name}", joined(), "keygen", {"roster.public-keys": b"".join(keys)}
+        )
 
     yield keygen("for others only", others[:3])
     yield keygen("for nobody", [])
@@ -107,7 +111,7 @@ def _keygen() -> Iterator[Case]:
     yield keygen("for fewer than a cohort", [own, others[0]])
     yield keygen("for more than there may be", [own, *others])
     two = {"roster.public-keys": b"".join([own, *others[:1]])}
-    yield refuses("a key for two in the clear", joined(CLEAR), "keygen", two)
+    yield refused_session("a key for two in the clear", joined(CLEAR), "keygen", two)
 
     asked = {"roster.public-keys": b"".join([own, *others[:2]])}
     yield session("a second key", joined(), ask("keygen", asked), refused(ask("keygen", asked, 4)))
@@ -151,7 +155,7 @@ def _keygen() -> Iterator[Case]:
         if signatures is not None:
             values["roster.signatures"] = b"".join(signatures)
         name = f"recipients {name}"  # noqa: PLW2901
-        yield refuses(name, joined(pair), "keygen", values, UNTRUSTED, owner=PINNED)
+        yield refused_session(name, joined(pair), "keygen", values, UNTRUSTED, owner=PINNED)
 
 
 def _register() -> Iterator[Case]:
@@ -172,24 +176,24 @@ def _register() -> Iterator[Case]:
         ("that was changed", delivered() | {"key.sealed-key": bytes(flipped)}, "RefusedError"),
         ("that is empty", delivered() | {"key.sealed-key": b""}, "RefusedError"),
     ):
-        yield refuses(f"a key {name}", joined(), "register", values, error)
+        yield refused_session(f"a key {name}", joined(), "register", values, error)
     key = delivered(announced=CLEAR)
-    yield refuses("a key in an epoch in the clear", joined(CLEAR), "register", key)
+    yield refused_session("a key in an epoch in the clear", joined(CLEAR), "register", key)
 
     other = delivered(modulus=OTHER_MODULUS, plaintext=prime("r").to_bytes(32, "big"))
     first, again = ask("register", delivered()), ask("register", delivered(), 4)
     yield session("a key that is there already", joined(), first, refused(again))
     late = ask("register", other, 5)
-    read = usual_answer(ANNOUNCED, 4)
+    read = first_draw(ANNOUNCED, 4)
     yield session("another key after the first sum", joined(), first, read, refused(late))
     wrong = overall(ANNOUNCED)
     wrong[0] += 1
-    spoilt = refused(ask("participate", draw() | given(total=wrong), 4))
+    spoilt = refused(ask("participate", draw() | sum_request(total=wrong), 4))
     yield session("another key after a refused sum", joined(), first, spoilt, refused(late))
     key = delivered(announced=WEIGHTED)
-    yield refuses("a weight without a mean", joined(WEIGHTED), "register", key)
+    yield refused_session("a weight without a mean", joined(WEIGHTED), "register", key)
     mean = delivered() | {"mean-examples": 100.0}
-    yield refuses("a mean where all count the same", joined(), "register", mean)
+    yield refused_session("a mean where all count the same", joined(), "register", mean)
     clear = ask("register", CLEAR_KEY), ask("register", CLEAR_KEY, 4)
     yield session("twice in the clear", joined(CLEAR), clear[0], refused(clear[1]))
 
@@ -204,16 +208,18 @@ def _register() -> Iterator[Case]:
         ("signed for another key", delivered(signer=SIGNER, signed={"modulus": OTHER_MODULUS})),
         ("signed for another mean", delivered(signer=SIGNER, signed={"mean": 2.0})),
     ):
-        yield refuses(f"a key {name}", joined(), "register", values, UNTRUSTED, owner=PINNED)
+        yield refused_session(
+            f"a key {name}", joined(), "register", values, UNTRUSTED, owner=PINNED
+        )
 
 
 def _sums() -> Iterator[Case]:
     for stage, values in (
-        ("settle", given()),
+        ("settle", sum_request()),
         ("participate", draw()),
         ("determine", choose(ANNOUNCED, ((0, 2, 3),))),
     ):
-        yield refuses(f"{stage} before register", joined(), stage, values)
+        yield refused_session(f"{stage} before register", joined(), stage, values)
     total = overall(ANNOUNCED)
     one_more, one_moved, huge = list(total), list(total), list(total)
     one_more[0] += 1
@@ -232,19 +238,19 @@ def _sums() -> Iterator[Case]:
         ("of nothing", {"total": [0] * 11}),
         ("that is zero", {"sums": bytes(128)}),
         ("that is empty", {"sums": b""}),
-        ("of a ciphertext too many", {"sums": given()["sums"] * 2}),
+        ("of a ciphertext too many", {"sums": sum_request()["sums"] * 2}),
         ("under another key", {"sums": foreign}),
         ("that is exchange 1", {"exchange": 1}),
     ):
-        draws, sums = draw() | given(**changes), given(**changes)
-        yield refuses(f"a sum {name}", registered(), "participate", draws)
-        yield refuses(f"a sum {name}, to settle", registered(), "settle", sums)
+        draws, sums = draw() | sum_request(**changes), sum_request(**changes)
+        yield refused_session(f"a sum {name}", registered(), "participate", draws)
+        yield refused_session(f"a sum {name}, to settle", registered(), "settle", sums)
     for name, vector in (
-        ("that is not in the clear", given()["sums"]),
-        ("with a number below zero", b"\x80" + given(CLEAR)["sums"][1:]),
+        ("that is not in the clear", sum_request()["sums"]),
+        ("with a number below zero", b"\x80" + sum_request(CLEAR)["sums"][1:]),
     ):
         draws = draw(CLEAR) | {"sums": vector}
-        yield refuses(f"a sum {name}", registered(CLEAR), "participate", draws)
+        yield refused_session(f"a sum {name}", registered(CLEAR), "participate", draws)
 
     again = ref.encrypt(N, ref.pack(ANNOUNCED, "registration", total), 78)
     for name, changes in (
@@ -254,22 +260,24 @@ def _sums() -> Iterator[Case]:
         ("that comes after the rule is settled", {"exchange": 1}),
         ("that comes after one that is missing", {"exchange": 2}),
     ):
-        step = refused(ask("participate", draw() | given(**changes), 4))
+        step = refused(ask("participate", draw() | sum_request(**changes), 4))
         yield after_a_draw(f"another sum {name}", step)
-    wrong = refused(ask("participate", draw() | given(total=one_more)))
+    wrong = refused(ask("participate", draw() | sum_request(total=one_more)))
     for name, values in (
         ("the right sum", draw()),
-        ("the same sum", draw() | given(total=one_more)),
+        ("the same sum", draw() | sum_request(total=one_more)),
         ("a later sum", draw() | {"exchange": 1}),
     ):
         step = refused(ask("participate", values, 4))
         yield session(f"{name} after a refused one", registered(), wrong, step)
-    yield after_a_draw("to settle what was settled by a draw", refused(ask("settle", given(), 4)))
+    yield after_a_draw(
+        "to settle what was settled by a draw", refused(ask("settle", sum_request(), 4))
+    )
 
 
 def _search() -> Iterator[Case]:
     told = ref.expectations(SEARCHED, COUNTS[1], overall(SEARCHED))
-    first = ask("settle", given(SEARCHED), decrypts_to={"contribution": told})
+    first = ask("settle", sum_request(SEARCHED), decrypts_to={"contribution": told})
     good = expected(SEARCHED)
     for name, changes in (
         ("of two clients", {"num-clients": 2}),
@@ -280,43 +288,45 @@ def _search() -> Iterator[Case]:
         ("above all clients", {"total": [10 * SCALE] * 15}),
         ("that do not decrypt", {"sums": bytes(128)}),
     ):
-        step = refused(ask("settle", given(SEARCHED, 1, **changes), 4))
+        step = refused(ask("settle", sum_request(SEARCHED, 1, **changes), 4))
         yield session(f"expectations {name}", registered(SEARCHED), first, step)
-        draws = draw(SEARCHED, 1) | given(SEARCHED, 1, **changes)
+        draws = draw(SEARCHED, 1) | sum_request(SEARCHED, 1, **changes)
         step = refused(ask("participate", draws, 4))
         yield session(f"expectations {name}, to draw", registered(SEARCHED), first, step)
     early = ask("participate", draw(SEARCHED), 4)
     late = refused(ask("participate", draw(SEARCHED, 1), 5))
     yield session("another sum after a draw", registered(SEARCHED), first, early, late)
     found = ref.candidates(SEARCHED)[ref.best_candidate(good, 4)]
-    second = answers(ask("settle", given(SEARCHED, 1), 4), {"finding": found})
-    again = refused(ask("settle", given(SEARCHED, 1), 5))
+    second = answers(ask("settle", sum_request(SEARCHED, 1), 4), {"finding": found})
+    again = refused(ask("settle", sum_request(SEARCHED, 1), 5))
     yield session("to settle a search again", registered(SEARCHED), first, second, again)
     for name, total in (("a third sum", good), ("a third sum like the first", overall(SEARCHED))):
-        third = refused(ask("settle", given(SEARCHED, 2, total=total), 5))
+        third = refused(ask("settle", sum_request(SEARCHED, 2, total=total), 5))
         yield session(name, registered(SEARCHED), first, second, third)
 
 
 def _draws() -> Iterator[Case]:
     for rounds, tries in ((1, 201), (2, 101), (201, 1)):
-        asked = draw() | drawing(rounds, tries)
-        yield refuses(f"{rounds} x {tries} draws of 200", registered(), "participate", asked)
+        asked = draw() | rounds_to_draw(rounds, tries)
+        yield refused_session(
+            f"{rounds} x {tries} draws of 200", registered(), "participate", asked
+        )
     parts = [
-        ask("participate", draw() | drawing(1, tries), sequence)
+        ask("participate", draw() | rounds_to_draw(1, tries), sequence)
         for sequence, tries in enumerate((150, 51, 50, 1), start=3)
     ]
     parts[1::2] = map(refused, parts[1::2])
     yield session("more draws than 200 in portions", registered(), *parts)
     owner = FRANK | {"max-draws-per-day": 6}
-    more = ask("participate", draw() | drawing(1, 1), 4)
+    more = ask("participate", draw() | rounds_to_draw(1, 1), 4)
     steps = ask("participate", draw()), refused(more)
     yield session("a seventh draw in a day of six", registered(), *steps, owner=owner)
     many = GROUPED | {"max-draws": 200}
     p = 12 / 20
     told = {"decisions": decisions(p, 1, 1, 66), "unwilling": b"\0"}
-    values = draw(many) | given(many, **_CLIENTS)
-    full = answers(ask("participate", values | drawing(1, 66)), told)
-    more = refused(ask("participate", values | drawing(1, 1), 4))
+    values = draw(many) | sum_request(many, **_CLIENTS)
+    full = answers(ask("participate", values | rounds_to_draw(1, 66)), told)
+    more = refused(ask("participate", values | rounds_to_draw(1, 1), 4))
     name = "draws of twelve volunteers for four places, which count three times"
     yield session(name, registered(many), full, more)
 
@@ -324,10 +334,10 @@ def _draws() -> Iterator[Case]:
 def _determine() -> Iterator[Case]:
     four = (0, 2, 3, 4)
     some = choose(ANNOUNCED, [four])
-    yield refuses("a sum before any draw", registered(), "determine", some)
+    yield refused_session("a sum before any draw", registered(), "determine", some)
     wrong = overall(ANNOUNCED)
     wrong[0] += 1
-    spoilt = refused(ask("participate", draw() | given(total=wrong)))
+    spoilt = refused(ask("participate", draw() | sum_request(total=wrong)))
     step = refused(ask("determine", some, 4))
     yield session("a sum after a refused sum of all", registered(), spoilt, step)
     size, five = len(some["sums"]), choose(ANNOUNCED, [(0, 2, 3, 4, 5)])
@@ -342,11 +352,11 @@ def _determine() -> Iterator[Case]:
         ("that is cut", some | {"sums": some["sums"][:-1]}),
         ("that is one too many", some | {"sums": some["sums"] * 2}),
         ("that is zero", some | {"sums": bytes(size)}),
-        ("with a share too few", _one(four, [-1, 0, 0, 0, 0])),
-        ("with a share too many", _one(four, [0, 1, 0, 0, 0])),
-        ("with the square in place of a share", _one(four, [-1, 0, 0, 0, 1])),
-        ("with a share above all clients", _one(four, [4 * SCALE + 1, 0, 0, 0, 0])),
-        ("in a second round that has no other", _second_round_spoilt(four)),
+        ("with a share too few", _one_invalid_sum(four, [-1, 0, 0, 0, 0])),
+        ("with a share too many", _one_invalid_sum(four, [0, 1, 0, 0, 0])),
+        ("with the square in place of a share", _one_invalid_sum(four, [-1, 0, 0, 0, 1])),
+        ("with a share above all clients", _one_invalid_sum(four, [4 * SCALE + 1, 0, 0, 0, 0])),
+        ("in a second round that has no other", _second_round_invalid(four)),
         ("that are tries of different size", choose(ANNOUNCED, [four, (0, 2, 3, 4, 5)])),
         ("that are five of nine clients", choose(ANNOUNCED, [four] * 5)),
         ("that are five in five rounds", choose(ANNOUNCED, *[[four]] * 5)),
@@ -359,7 +369,8 @@ def _determine() -> Iterator[Case]:
         parts.append(answers(step, {"chosen": [0]}) if fits else refused(step))
     yield after_a_draw("five sums of nine clients in portions", *parts)
     bad = [
-        refused(ask("determine", _one(four, [1, 0, 0, 0, 0]), sequence)) for sequence in range(4, 8)
+        refused(ask("determine", _one_invalid_sum(four, [1, 0, 0, 0, 0]), sequence))
+        for sequence in range(4, 8)
     ]
     step = refused(ask("determine", some, 8))
     yield after_a_draw("a sum after four that were refused", *bad, step)
@@ -386,14 +397,14 @@ def _determine() -> Iterator[Case]:
     yield after_a_draw("groups of which too few add up", step, announced=GROUPED)
 
 
-def _one(group: Sequence[int], change: Sequence[int]) -> dict[str, Any]:
+def _one_invalid_sum(group: Sequence[int], change: Sequence[int]) -> dict[str, Any]:
     """Return a request with one invalid sum."""
-    sums = [sum(column) for column in zip(change, *map(fixed, group), strict=True)]
+    sums = [sum(column) for column in zip(change, *map(added_by, group), strict=True)]
     vector = encrypted(ANNOUNCED, "distribution", sums)
     return {"sums": vector, "num-sums": [1], "num-clients": [len(group)]}
 
 
-def _second_round_spoilt(group: Sequence[int]) -> dict[str, Any]:
-    good, bad = choose(ANNOUNCED, [group]), _one(group, [1, 0, 0, 0, 0])
+def _second_round_invalid(group: Sequence[int]) -> dict[str, Any]:
+    good, bad = choose(ANNOUNCED, [group]), _one_invalid_sum(group, [1, 0, 0, 0, 0])
     sums, size = good["sums"] + bad["sums"], len(group)
     return {"sums": sums, "num-sums": [1, 1], "num-clients": [size, size]}

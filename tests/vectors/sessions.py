@@ -20,9 +20,9 @@ from vectors.inputs import (
     WEIGHTED,
     WITHOUT_AGENT,
     Case,
+    added_by,
     encrypted,
     expected,
-    fixed,
     overall,
     paper,
     prime,
@@ -39,11 +39,11 @@ from vectors.steps import (
     decisions,
     delivered,
     draw,
-    drawing,
-    given,
     joined,
     registered,
+    rounds_to_draw,
     session,
+    sum_request,
 )
 
 TRIES: Final = ((0, 2, 3, 4), (2, 3, 4, 7), (0, 5, 6, 8))
@@ -161,7 +161,7 @@ def _keys() -> Iterator[Case]:
         ask("keygen", asked, sizes=sizes),
         owner=PINNED | {"trusted-keys": trusted},
     )
-    told = {"registration": ref.registration(ANNOUNCED, COUNTS[1]), "distribution": fixed(1)}
+    told = {"registration": ref.registration(ANNOUNCED, COUNTS[1]), "distribution": added_by(1)}
     register = ask("register", delivered(), decrypts_to=told)
     yield session("a node registers", joined(), register)
     alone = {"registration": told["registration"]}
@@ -182,7 +182,7 @@ def _keys() -> Iterator[Case]:
         values = delivered(announced=WEIGHTED) | {"mean-examples": mean}
         step = ask("register", values, decrypts_to=told)
         yield session(f"a node counts {weight} where the mean is {mean}", joined(WEIGHTED), step)
-    told = {"registration": ref.registration(SEARCHED, COUNTS[1]), "distribution": fixed(1)}
+    told = {"registration": ref.registration(SEARCHED, COUNTS[1]), "distribution": added_by(1)}
     key = delivered(announced=SEARCHED)
     register = ask("register", key, decrypts_to=told)
     yield session("a node registers under each candidate", joined(SEARCHED), register)
@@ -190,13 +190,13 @@ def _keys() -> Iterator[Case]:
 
 def _settles() -> Iterator[Case]:
     settled_reply = {"finding": b""}
-    settled = answers(ask("settle", given()), settled_reply)
+    settled = answers(ask("settle", sum_request()), settled_reply)
     yield session("given thresholds are settled at once", registered(), settled)
     told = ref.expectations(SEARCHED, COUNTS[1], overall(SEARCHED))
-    first = ask("settle", given(SEARCHED), decrypts_to={"contribution": told})
+    first = ask("settle", sum_request(SEARCHED), decrypts_to={"contribution": told})
     best = ref.best_candidate(expected(SEARCHED), 4)
     found = ref.candidates(SEARCHED)[best]
-    second = answers(ask("settle", given(SEARCHED, 1), 4), {"finding": found})
+    second = answers(ask("settle", sum_request(SEARCHED, 1), 4), {"finding": found})
     p = ref.own_probabilities(SEARCHED, COUNTS[1], overall(SEARCHED))
     reply = {"decisions": decisions(p[best]), "unwilling": b"\0"}
     third = answers(ask("participate", draw(SEARCHED, 1), 5), reply)
@@ -207,15 +207,15 @@ def _settles() -> Iterator[Case]:
     place = 5 + ref.slots_of(SEARCHED, COUNTS[1])[1]
     without[place], without[5] = 0, without[5] + without[place]
     told = ref.expectations(SEARCHED, COUNTS[1], without)
-    asked = ask("settle", given(SEARCHED, total=without), decrypts_to={"contribution": told})
+    asked = ask("settle", sum_request(SEARCHED, total=without), decrypts_to={"contribution": told})
     yield session("a search without the node's own", registered(SEARCHED), asked)
     five = [5] + [0] * 10
-    more = given(total=five) | {"num-clients": 5}
+    more = sum_request(total=five) | {"num-clients": 5}
     half = answers(ask("settle", more), settled_reply)
     yield session("a sum of just above half of the nodes that joined", registered(), half)
     wide = ANNOUNCED | paper([1, 2, 4], "search")
     p = ref.own_probabilities(wide, COUNTS[1], overall(wide))
-    reply = {"decisions": decisions(p[ref.usual_candidate(wide)]), "unwilling": b"\0"}
+    reply = {"decisions": decisions(p[ref.default_candidate(wide)]), "unwilling": b"\0"}
     alone = answers(ask("participate", draw(wide)), reply)
     yield session("a search that is not finished", registered(wide), alone)
 
@@ -227,10 +227,10 @@ def _draws() -> Iterator[Case]:
 
     participate = drawn(draw(), P_OWN)
     yield session("a simulated node draws by its keys", registered(), participate)
-    later = draw() | drawing(1, 34, first=4)
+    later = draw() | rounds_to_draw(1, 34, first=4)
     again = drawn(later, P_OWN, 4, 1, 34, sequence=4)
     yield session("a node draws twice", registered(), participate, again)
-    whole = draw() | drawing(1, 200)
+    whole = draw() | rounds_to_draw(1, 200)
     spent = drawn(whole, P_OWN, 1, 1, 200)
     yield session("a node spends all its draws", registered(), spent)
     sizes = {"decisions": 1, "unwilling": 1}
@@ -242,7 +242,7 @@ def _draws() -> Iterator[Case]:
     without = overall(ANNOUNCED)
     place = ref.slots_of(ANNOUNCED, COUNTS[1])[0]
     without[0], without[place] = without[0] + without[place], 0
-    alone = drawn(draw() | given(total=without), 4 / 9)
+    alone = drawn(draw() | sum_request(total=without), 4 / 9)
     yield session("a node without its own in the sum draws like any other", registered(), alone)
     reply = DRAWS | {"unwilling": ref.bits([False, True])}
     step, owner = answers(ask("participate", draw()), reply), OWNER | {"unwilling-rounds": [2]}

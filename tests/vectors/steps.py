@@ -15,11 +15,11 @@ from vectors.inputs import (
     TRUSTED,
     Case,
     P,
-    all_told,
+    all_typed,
     encrypted,
     expected,
     overall,
-    sealing,
+    sealed_key_case,
     sums_of,
 )
 
@@ -42,7 +42,7 @@ def session(
 def joined(announced: Announced = ANNOUNCED, **more: Any) -> Case:
     """Return the memory of a node that joined."""
     return {
-        "parameters": all_told(announced), "label-counts": COUNTS[1], "epoch": EPOCH.hex(),
+        "parameters": all_typed(announced), "label-counts": COUNTS[1], "epoch": EPOCH.hex(),
         "sequence": 2, "delivery-private-key": NODE.hex(), "registered": False,
     } | more  # fmt: skip
 
@@ -57,13 +57,13 @@ def ask(
     stage: str, values: Mapping[str, Any], sequence: int = 3, /, epoch: bytes = EPOCH, **reply: Any
 ) -> Case:
     """Return a request, and what its reply `decrypts_to`, `holds`, or has as `sizes`."""
-    step = {"request": all_told(ref.header(epoch, stage, sequence) | ref.fields_of(values))}
+    step = {"request": all_typed(ref.header(epoch, stage, sequence) | ref.fields_of(values))}
     return step | {f"reply-{name.replace('_', '-')}": what for name, what in reply.items()}
 
 
 def answers(step: Case, reply: Mapping[str, Any]) -> Case:
     """Return a request with its reply."""
-    return step | {"reply": all_told(ref.fields_of(reply))}
+    return step | {"reply": all_typed(ref.fields_of(reply))}
 
 
 def refused(step: Case, error: str = "RefusedError") -> Case:
@@ -71,7 +71,9 @@ def refused(step: Case, error: str = "RefusedError") -> Case:
     return step | {"error": error}
 
 
-def given(announced: Announced = ANNOUNCED, exchange: int = 0, /, **changes: Any) -> dict[str, Any]:
+def sum_request(
+    announced: Announced = ANNOUNCED, exchange: int = 0, /, **changes: Any
+) -> dict[str, Any]:
     """Return the sum over the nine nodes in an exchange, as nodes receive it, or a changed one."""
     field, total = "registration", overall(announced)
     if exchange and len(ref.candidates(announced)) > 1:
@@ -82,10 +84,10 @@ def given(announced: Announced = ANNOUNCED, exchange: int = 0, /, **changes: Any
 
 def draw(announced: Announced = ANNOUNCED, exchange: int = 0) -> dict[str, Any]:
     """Return a request to draw for two rounds of three tries."""
-    return given(announced, exchange) | drawing(2, 3)
+    return sum_request(announced, exchange) | rounds_to_draw(2, 3)
 
 
-def drawing(rounds: int, tries: int, first: int = 1) -> dict[str, Any]:
+def rounds_to_draw(rounds: int, tries: int, first: int = 1) -> dict[str, Any]:
     """Return the rounds for which a node draws."""
     return {"first-round": first, "num-rounds": rounds, "num-tries": tries}
 
@@ -96,20 +98,20 @@ def decisions(p: float, first: int = 1, rounds: int = 2, tries: int = 3) -> byte
     return ref.bits(x < p for row in rows for x in row)
 
 
-def usual_answer(announced: Announced = ANNOUNCED, sequence: int = 3) -> Case:
+def first_draw(announced: Announced = ANNOUNCED, sequence: int = 3) -> Case:
     """Return a draw that tells a node the sum of the registrations."""
     p = ref.own_probabilities(announced, COUNTS[1], overall(announced))[0]
     reply = {"decisions": decisions(p, 9, 1, 1), "unwilling": b"\0"}
-    asked = draw(announced) | drawing(1, 1, first=9)
+    asked = draw(announced) | rounds_to_draw(1, 1, first=9)
     return answers(ask("participate", asked, sequence), reply)
 
 
 def after_a_draw(name: str, *steps: Case, announced: Announced = ANNOUNCED) -> Case:
     """Return a session of a node that has drawn, and so knows the sum of the registrations."""
-    return session(name, registered(announced), usual_answer(announced), *steps)
+    return session(name, registered(announced), first_draw(announced), *steps)
 
 
-def refuses(
+def refused_session(
     name: str, kept: Case | None, stage: str, values: Any, error: str = "RefusedError", **more: Any
 ) -> Case:
     """Return a session with a single request, which is refused."""
@@ -131,7 +133,7 @@ def delivered(**changes: Any) -> dict[str, Any]:
     """Return a request to register under the agent's key."""
     announced = changes.get("announced", ANNOUNCED)
     signer, signed = changes.pop("signer", None), changes.pop("signed", {})
-    case = sealing(**changes)
+    case = sealed_key_case(**changes)
     modulus = bytes.fromhex(case["modulus"])
     values = {
         "num-joined": len(COUNTS),

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from protocol.nodes import only_charged
 from vectors import inputs, make
-from vectors.inputs import values
+from vectors.inputs import untyped
 
 from dubhe_flwr import errors
 from dubhe_flwr.core.codebook import Codebook
@@ -61,7 +61,7 @@ def cases(*topics: str) -> pytest.MarkDecorator:
 
 def announced(told: Case) -> JoinRequest:
     """Return the announced parameters of an epoch."""
-    return decode(JoinRequest, values(told))
+    return decode(JoinRequest, untyped(told))
 
 
 def terms(case: Case) -> Terms:
@@ -144,14 +144,14 @@ def test_counters_in_plaintexts(case: Case) -> None:
 @cases("messages")
 def test_a_message(case: Case) -> None:
     """Values become these fields, of these types, and turn back into the same values."""
-    told, header = values(case["fields"]), Envelope(inputs.EPOCH, case["stage"], case["sequence"])
+    told, header = untyped(case["fields"]), Envelope(inputs.EPOCH, case["stage"], case["sequence"])
     if case["kind"] == "request":
         opened, body = open_request(told)
         assert opened == header
     else:
         body = reply_reader(header)(told)
     assert type(body) is (REQUESTS if case["kind"] == "request" else REPLIES)[case["stage"]]
-    for name, what in values(case["values"]).items():
+    for name, what in untyped(case["values"]).items():
         found: Any = reduce(getattr, name.replace("-", "_").split("."), body)
         assert found == (tuple(what) if isinstance(what, list) else what)
     fields = header.seal(body)
@@ -326,12 +326,12 @@ def session(case: Case) -> ClientSession:
 
 def check_reply(node: ClientSession, step: Case, reply: Fields) -> None:
     """Compare a reply with the vector."""
-    request = values(step["request"])
+    request = untyped(step["request"])
     header = {name: reply.pop(name) for name in ("epoch", "stage", "sequence", "version")}
     assert header == {name: request[name] for name in header}
     if "reply" in step:
-        assert reply == values(step["reply"])
-    for name, what in values(step.get("reply-holds", {})).items():
+        assert reply == untyped(step["reply"])
+    for name, what in untyped(step.get("reply-holds", {})).items():
         assert reply[name] == what
     for name, size in step.get("reply-sizes", {}).items():
         assert len(reply[name]) == size  # type: ignore[arg-type]  # bytes
@@ -350,7 +350,7 @@ def play(case: Case) -> None:
     """Send a node its requests in turn; a refusal costs no more than the decryptions."""
     node = session(case)
     for step in case["steps"]:
-        request = values(step["request"])
+        request = untyped(step["request"])
         if "error" not in step:
             check_reply(node, step, node.handle(request))
             continue
@@ -382,5 +382,5 @@ def test_what_is_no_message(case: Case) -> None:
         return open_request(fields) if case["kind"] == "request" else reply_reader(expected)(fields)
 
     with pytest.raises(error(case)) as refused:
-        read(values(case["fields"]))
+        read(untyped(case["fields"]))
     assert refused.type is error(case)

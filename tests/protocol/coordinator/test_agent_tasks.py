@@ -63,7 +63,7 @@ def without(*indices: int) -> NDArray[np.bool_]:
     return available
 
 
-def test_who_is_away_or_failed_or_spent_is_passed_over(epoch: Epoch) -> None:
+def test_unavailable_agents_are_skipped(epoch: Epoch) -> None:
     """The next one in order takes over; an agent with just enough sums left is not skipped."""
     spent = [0] * N
     spent[ORDER[2]] = 1
@@ -84,7 +84,7 @@ def test_who_is_away_or_failed_or_spent_is_passed_over(epoch: Epoch) -> None:
         ((), 3, 5, False),
     ],
 )  # fmt: skip
-def test_where_there_is_nothing_to_choose_nobody_is_asked(
+def test_no_agent_is_asked_without_a_choice(
     epoch: Epoch, away: tuple[int, ...], num_participants: int, num_tries: int, asked: bool
 ) -> None:
     """One try, one possible set, a set of nearly all, or more sums than any agent decrypts."""
@@ -98,7 +98,7 @@ def test_where_there_is_nothing_to_choose_nobody_is_asked(
 
 @settings(max_examples=200)
 @given(data=st.data())
-def test_agents_keep_out_of_their_own_sums(epoch: Epoch, data: st.DataObject) -> None:
+def test_no_agent_is_in_its_own_sums(epoch: Epoch, data: st.DataObject) -> None:
     """Whichever nodes are available, failed or spent: no agent is in its tries or over budget."""
     num_tries = data.draw(st.integers(1, 5))
     num_participants = data.draw(st.integers(3, 9))
@@ -174,7 +174,9 @@ def test_groups_are_disjoint_and_lack_their_agent(  # noqa: PLR0917 - all that m
         *(((0, 4), False), ((0, -1), False), ((0,), False), ((0, 1, 2), False), ((), False)),
     ],
 )
-def test_what_is_an_answer(chosen: tuple[int, ...], fits: bool) -> None:
+def test_an_answer_names_distinct_groups_of_the_right_sizes(
+    chosen: tuple[int, ...], fits: bool
+) -> None:
     """An answer names distinct, existing groups with the same number of clients as the first."""
     groups = tuple(np.split(np.arange(14), [3, 6, 10]))
     question = AgentTask(draw(1), groups, first=(0, 2), agent=5)

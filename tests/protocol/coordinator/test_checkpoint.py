@@ -53,7 +53,7 @@ def test_another_seed_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("settings", "is_same"), [({}, True), ({"seed": None}, False)])
-def test_real_nodes_get_new_lots(settings: Any, is_same: bool) -> None:
+def test_a_resumed_run_draws_a_new_seed_for_real_nodes(settings: Any, is_same: bool) -> None:
     """Without the operator's seed, since nodes may have read a sum that the server forgot."""
     nodes = federation(simulation=None, policy={"simulated": False}, **settings)
     nodes.play(1)
@@ -61,7 +61,7 @@ def test_real_nodes_get_new_lots(settings: Any, is_same: bool) -> None:
     assert (state.run.seed == nodes.state.run.seed) == is_same
 
 
-def test_a_run_that_has_begun_goes_on_with_fewer_nodes() -> None:
+def test_a_resumed_run_goes_on_with_fewer_nodes() -> None:
     """Too few connected nodes stop a run only at its beginning."""
     nodes = federation(8)
     with pytest.raises(SettingsError, match="num_participants=4"):

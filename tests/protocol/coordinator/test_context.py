@@ -36,7 +36,7 @@ CONTEXT = Context(
 )
 
 
-def test_what_is_shown_holds_no_ciphertexts() -> None:
+def test_a_repr_shows_no_ciphertexts() -> None:
     """Megabytes of them in a log help nobody."""
     nodes = federation(**SEARCH)
     nodes.play(1)
@@ -68,7 +68,7 @@ def test_notes_and_reports_add_up() -> None:
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_what_is_not_a_ciphertext_is_in_no_sum(plain: bool) -> None:
+def test_invalid_ciphertexts_stay_out_of_the_sum(plain: bool) -> None:
     """The valid ones are added up, at once if all are valid; with too few the round ends."""
     vault: Any = (Plain if plain else Paillier)(ANNOUNCED, {"a": Slots(1, 9), "b": Slots(1, 1)})
     secret = generate_secret_key(512)
@@ -127,7 +127,7 @@ class TestQuorum:
         assert error.value.context is context
         return str(error.value)
 
-    def test_it_says_what_was_lost_where(self) -> None:
+    def test_giving_up_says_what_was_dropped_at_each_stage(self) -> None:
         """How many nodes there are, how many are needed, and why the rest were dropped."""
         lost = {"no reply": [7, 8], "unwilling": [9]}
         context = CONTEXT.reported(StageReport("join", 9, 0, lost, 1, 1))

@@ -40,7 +40,7 @@ from dubhe_flwr.rules import Prices
 STAGES = "dubhe_flwr.protocol.coordinator.stages."
 
 
-def test_every_stage_comes_to_an_outcome_that_something_follows() -> None:
+def test_every_outcome_of_a_stage_has_a_handler() -> None:
     """What handles an outcome handles nothing else except a pause or replies."""
     between = AwaitingInEpoch, AwaitingMembers
     kinds = [kind for above in (Awaiting, *between) for kind in above.__subclasses__()]
@@ -51,7 +51,7 @@ def test_every_stage_comes_to_an_outcome_that_something_follows() -> None:
     assert reached - set(stages) == coordinator._NEXT.keys() - at_rest
 
 
-def test_the_table_at_the_top_is_what_the_code_runs_on() -> None:
+def test_the_table_in_the_docstring_matches_the_code() -> None:
     """Each outcome, and nothing else, has a row in the docstring of the coordinator."""
     rows = re.findall(r"^\| (?:rest|`\w+`) \| `(\w+)`", coordinator.__doc__ or "", re.MULTILINE)
     assert set(rows) == {each.__name__ for each in coordinator._NEXT} - {"Answered"}
@@ -108,7 +108,7 @@ def test_a_step_needs_a_batch() -> None:
         nodes.play(1)
 
 
-def test_the_seed_is_the_operators_or_the_systems() -> None:
+def test_the_seed_comes_from_the_operator_or_the_system() -> None:
     """The same seed repeats a run; another seed does not."""
     assert [federation(seed=seed).state.run.seed for seed in (5, 0)] == [5, 0]
     assert federation().selector.num_participants == 4
@@ -117,7 +117,7 @@ def test_the_seed_is_the_operators_or_the_systems() -> None:
     assert all(0 <= seed < 2**63 for seed in drawn)
 
 
-def test_all_nodes_register_under_one_identity() -> None:
+def test_all_nodes_register_for_the_same_epoch() -> None:
     """The epoch knows them in the order of their aliases; identity and key are always new."""
     nodes, same = federation(), federation()
     plan = nodes.play(1)
@@ -134,7 +134,7 @@ class TestRoundsPerDraw:
     """Several rounds drawn and determined in one exchange."""
 
     @pytest.mark.parametrize("settings", [{}, GROUPS, PLAIN | {"rule": Prices()}], ids=str)
-    def test_the_same_sets_as_one_by_one(self, settings: dict[str, Any]) -> None:
+    def test_rounds_per_draw_changes_no_selection(self, settings: dict[str, Any]) -> None:
         """With the same seed the number of rounds in a draw changes no set, in any epoch."""
         runs = []
         for number in (1, 3, 20):
@@ -152,7 +152,7 @@ class TestRoundsPerDraw:
         assert [plan.server_round for plan in plans if plan.stages] == [1, 6, 8]
         assert list(epoch_of(nodes).rounds) == [8, 9, 10, 11, 12]
 
-    def test_a_round_without_its_nodes(self) -> None:
+    def test_a_drawn_round_needs_a_quorum(self) -> None:
         """A quorum of those who drew is needed when it begins; those who said no stay out."""
         nodes = federation(rounds_per_draw=2)
         wills(nodes, range(4, 12), lambda server_round: server_round != 2)
@@ -162,7 +162,7 @@ class TestRoundsPerDraw:
             nodes.play(2, nodes.ids[2:])
         assert nodes.exchanges == []
 
-    def test_a_round_for_which_too_few_drew_is_drawn_anew(self) -> None:
+    def test_a_round_is_drawn_again_if_too_few_drew(self) -> None:
         """A node that missed the draw may be back when the rest have left."""
         nodes = federation(rounds_per_draw=5, registration_interval=20)
         with altered(nodes, "participate", lost, nodes.ids[:8]):

@@ -8,7 +8,7 @@ from dubhe_flwr.protocol import StageReport
 from dubhe_flwr.protocol.coordinator.dropped_replies import REMEDIES_OF_DECLINED, dropped, remedy
 
 
-def test_losses_add_up() -> None:
+def test_dropped_replies_add_up_over_a_round() -> None:
     """They add up over the exchanges of a round, by stage."""
     reports = [
         StageReport(stage, 9, 0, lost, 10, 20)
@@ -34,7 +34,7 @@ def test_losses_add_up() -> None:
         ({"no data": 2, "refuses parameters": 7}, "set key_bits", False),
     ],
 )
-def test_the_remedy_fits_the_losses(
+def test_the_remedy_fits_the_reason(
     lost: dict[str, int], advice: str | None, for_settings: bool
 ) -> None:
     """Waiting does not help if nodes refuse the operator's settings."""

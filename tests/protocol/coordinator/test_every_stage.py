@@ -94,7 +94,7 @@ def cases(stages: tuple[str, ...]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("stage", "spoil", "reason"), cases(OF_ALL))
-def test_some_nodes_are_lost(stage: str, spoil: Any, reason: str) -> None:
+def test_lost_nodes_are_dropped_and_do_not_train(stage: str, spoil: Any, reason: str) -> None:
     """Each is dropped for its reason, and does not train."""
     nodes = federation(**SEARCH)
     victims = nodes.ids[1:3]
@@ -134,7 +134,7 @@ def test_an_agent_that_fails_is_replaced(stage: str, spoil: Any, reason: str) ->
 
 @pytest.mark.parametrize("stage", EVERY)
 @pytest.mark.parametrize("on_failure", ["raise", "random"])
-def test_silence(stage: str, on_failure: str) -> None:
+def test_silence_ends_the_round(stage: str, on_failure: str) -> None:
     """It ends the round as `on_failure` says; only the best try is optional."""
     nodes = federation(on_failure=on_failure, **SEARCH)
     with altered(nodes, stage, lost):
@@ -154,7 +154,7 @@ def test_silence(stage: str, on_failure: str) -> None:
 
 
 @pytest.mark.parametrize("stage", EVERY)
-def test_strangers_change_nothing(stage: str) -> None:
+def test_replies_of_nodes_that_were_not_asked_are_ignored(stage: str) -> None:
     """Replies of nodes that were not asked are ignored, whatever they send."""
     nodes, same = (federation(**SEARCH, **GROUPS, num_clients=24) for _ in range(2))
     batch = nodes.until(stage)

@@ -35,7 +35,7 @@ class TestErrors:
     """Which errors random selection replaces, and which it does not."""
 
     @pytest.mark.parametrize("on_failure", ["raise", "random"])
-    def test_settings_that_cannot_work_are_always_an_error(self, on_failure: str) -> None:
+    def test_a_settings_error_is_always_raised(self, on_failure: str) -> None:
         """Otherwise a typo would train for days, and bugs would be hidden."""
         settings = federation(on_failure=on_failure).selector.settings  # type: ignore[attr-defined]
         context = Context(settings, Run(seed=7), RoundProgress())
@@ -43,7 +43,7 @@ class TestErrors:
             planned_at_random(context, None, SettingsError("It cannot work."))
 
     @pytest.mark.parametrize("kind", [Register, Participate])
-    def test_any_other_error_of_the_package_ends_the_round_alone(
+    def test_other_errors_end_only_the_round(
         self, kind: type, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """By default the error passes unchanged; the fallback logs it. A settled epoch goes on."""
@@ -72,7 +72,7 @@ class TestErrors:
             assert not nodes.play(2).fallback
 
     @pytest.mark.parametrize("label_counts", [[1] * 5, [-1] * 4])
-    def test_what_the_operator_has_to_change_is_an_error(self, label_counts: list[int]) -> None:
+    def test_a_wrong_setting_ends_the_run(self, label_counts: list[int]) -> None:
         """If all nodes decline because of a wrong setting, no round will ever work."""
         nodes = federation()
         for node_id, policy in nodes.policies.items():
@@ -81,7 +81,7 @@ class TestErrors:
             nodes.play(1)
         assert "on_failure" not in str(error.value)
 
-    def test_a_no_of_all_ends_no_run(self) -> None:
+    def test_the_run_goes_on_if_all_nodes_decline(self) -> None:
         """No node is left to train, but no setting is to blame: the round is skipped."""
         nodes = federation()
         wills(nodes, range(NUM_CLIENTS), lambda server_round: server_round != 0)
@@ -95,7 +95,7 @@ class TestErrors:
 class TestWho:
     """Random selection takes connected, eligible nodes; nodes that agreed come first."""
 
-    def test_who_declined_is_not_drafted(self) -> None:
+    def test_nodes_that_declined_are_not_selected(self) -> None:
         """Even if that leaves fewer than K; a no holds until another answer comes."""
         nodes = federation(registration_interval=1)
         out = wills(nodes, range(9), lambda _round: False)
@@ -110,7 +110,7 @@ class TestWho:
         plans = nodes.rounds(3, 7)
         assert any(out & set(plan.participants) for plan in plans)
 
-    def test_nor_in_a_round_that_was_drawn_ahead(self) -> None:
+    def test_nodes_that_declined_in_a_draw_are_not_selected(self) -> None:
         """A node's answer in a draw holds for the round that begins later."""
         nodes = federation(rounds_per_draw=2)
         wills(nodes, range(4), lambda server_round: server_round != 2)
@@ -119,7 +119,7 @@ class TestWho:
         assert plan.stages == ()
         assert by_chance(plan, set(nodes.ids[4:6]), number=2)
 
-    def test_who_answered_comes_before_who_may_be_lost(self) -> None:
+    def test_nodes_that_said_yes_come_first(self) -> None:
         """Nodes that said yes train for sure."""
         nodes = federation(quorum=4)
         silent(nodes, "participate", *nodes.ids[3:6])
@@ -128,7 +128,7 @@ class TestWho:
         assert by_chance(plan, set(nodes.ids))
 
 
-def test_it_repeats_by_alias_after_a_failed_join() -> None:
+def test_the_random_choice_repeats_by_alias() -> None:
     """Node ids are new in each run: the aliases that nodes told before name the choice."""
 
     def chosen(ids_seed: int, seed: int = 7) -> list[tuple[str, ...]]:
@@ -144,7 +144,7 @@ def test_it_repeats_by_alias_after_a_failed_join() -> None:
     assert len(set(chosen(0))) > 3
 
 
-def test_who_told_no_alias_comes_last() -> None:
+def test_nodes_without_an_alias_come_last() -> None:
     """Known aliases change nothing; other nodes are named by their ids."""
     nodes = federation(quorum=4)
     named = nodes.ids[:3]
@@ -158,7 +158,7 @@ def test_who_told_no_alias_comes_last() -> None:
     assert plan.participants == (named[2], named[1], named[0], unnamed)
 
 
-def test_the_epoch_is_kept_where_there_is_one() -> None:
+def test_a_failed_draw_keeps_the_epoch() -> None:
     """A round that failed at its draw costs no registration."""
     nodes = federation()
     before = nodes.play(1).epoch

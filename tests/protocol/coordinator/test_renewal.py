@@ -50,7 +50,9 @@ def test_how_long_an_epoch_lasts(num_clients: int, options: Any, begins: list[in
         (4, {"max_unregistered": 0.0, "max_registered": 11}, True),
     ],
 )
-def test_newcomers_bring_an_early_registration(newcomers: int, options: Any, early: bool) -> None:
+def test_many_new_nodes_cause_an_early_registration(
+    newcomers: int, options: Any, early: bool
+) -> None:
     """It takes a cohort and a share of the connected nodes, and enough room."""
     nodes = federation(**options)
     known = nodes.ids[: NUM_CLIENTS - newcomers]
@@ -63,7 +65,7 @@ def test_newcomers_bring_an_early_registration(newcomers: int, options: Any, ear
 @pytest.mark.parametrize(
     ("back", "quorum", "saved"), [(4, 6, True), (4, 9, False), (6, 7, True), (8, 9, False)]
 )
-def test_nodes_that_come_back_under_other_ids_save_a_run(
+def test_nodes_with_new_ids_register_early_below_the_quorum(
     back: int, quorum: int, saved: bool
 ) -> None:
     """Below the quorum all nodes register again, even if new nodes make up for those that left."""
@@ -81,7 +83,7 @@ def test_nodes_that_come_back_under_other_ids_save_a_run(
 
 
 @pytest.mark.parametrize("fewer", [1, 2])
-def test_nodes_that_were_left_out_save_a_run_as_well(fewer: int) -> None:
+def test_unsampled_nodes_register_early_below_the_quorum(fewer: int) -> None:
     """If fewer than K or the quorum of a sample are left, all connected nodes may register."""
     nodes = federation(max_registered=6, registration_interval=20, tries=1)
     nodes.play(1)
@@ -95,7 +97,7 @@ def test_nodes_that_were_left_out_save_a_run_as_well(fewer: int) -> None:
     assert epoch_of(nodes).invitation.asked != sample
 
 
-def test_spent_draws_bring_an_early_registration() -> None:
+def test_spent_draws_cause_an_early_registration() -> None:
     """Draws of abandoned rounds count, so that no node is asked for too many."""
     nodes = federation(
         rounds_per_draw=4, registration_interval=4, max_draws_per_epoch=18, max_unregistered=1
@@ -126,7 +128,7 @@ def test_spent_draws_bring_an_early_registration() -> None:
         pytest.param(3, 2, 5, False, id="a cohort of many, and some refuse"),
     ],
 )
-def test_an_epoch_is_refused_by_most_or_by_those_that_are_missing(
+def test_an_epoch_is_refused_by_most_nodes_or_below_the_quorum(
     good: int, refusals: int, lost: int, refused: bool
 ) -> None:
     """Lost replies refuse nothing, and it happens six times in a round."""

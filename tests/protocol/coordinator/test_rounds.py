@@ -44,20 +44,20 @@ def test_bits_are_read_round_by_round() -> None:
     assert [drawn[r].unwilling for r in (5, 6)] == [(1,), (0,)]
 
 
-def test_nobody_answered() -> None:
+def test_without_answers_no_node_is_available() -> None:
     """No node is available."""
     draws = read_draws([], ParticipateRequest(b"", 9, 0, 5, 1, 3))
     drawn = drawn_rounds(REGISTERED, [], draws, first_round=5)
     assert not drawn[5].available.any()
 
 
-def test_the_members_train_in_the_order_of_the_aliases() -> None:
+def test_participants_are_ordered_by_alias() -> None:
     """All members train if all nodes are connected."""
     assert rows(READY.participants(REGISTERED, here(), 7, 3)) == [1, 4, 7]
     assert READY.willing(REGISTERED, here(3)) == [REGISTERED[row] for row in (1, 2, 4, 5, 6, 7, 8)]
 
 
-def test_the_vanished_are_replaced_by_others() -> None:
+def test_nodes_that_left_are_replaced() -> None:
     """Replacements are willing and connected, and drawn uniformly by seed and round."""
     present = here(4, 7, 8)
     seen = set()
@@ -71,7 +71,7 @@ def test_the_vanished_are_replaced_by_others() -> None:
     assert len({READY.participants(REGISTERED, present, 7, r) for r in range(30)}) > 3
 
 
-def test_too_few_are_left() -> None:
+def test_if_too_few_are_left_all_of_them_train() -> None:
     """All of them train, even if a float would round a 64-bit number."""
     others = frozenset(node_id + 1 for node_id in REGISTERED)
     present = others | {REGISTERED[1], REGISTERED[2], REGISTERED[0]}

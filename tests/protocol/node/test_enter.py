@@ -44,7 +44,7 @@ def test_a_node_joins_with_a_fresh_key() -> None:
         ({"min_cohort": 4}, JoinStatus.REFUSES_PARAMETERS),
     ],
 )
-def test_who_stays_out_keeps_nothing(policy: dict[str, Any], status: JoinStatus) -> None:
+def test_a_node_that_stays_out_keeps_nothing(policy: dict[str, Any], status: JoinStatus) -> None:
     """The reply has all fields except the classes; the node's memory holds no labels and no key."""
     nodes = federation()
     node_id = nodes.ids[4]
@@ -79,7 +79,7 @@ def test_every_recipient_can_open_the_key() -> None:
         assert open_sealed(sealed, delivery_key, context, key).public_key == key
 
 
-def test_a_node_makes_one_key_an_epoch() -> None:
+def test_a_node_makes_one_key_per_epoch() -> None:
     """No two nodes make the same key, and the agent keeps no part of it."""
     nodes = federation()
     node_id, request = next_request(nodes, Stage.KEYGEN)

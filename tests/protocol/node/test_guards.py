@@ -25,7 +25,9 @@ def registered(num_registered: int) -> Registration:
 @pytest.mark.parametrize(
     ("num_registered", "budget"), [(9, 4), (8, 3), (7, 3), (3, 1), (2, 0), (41, 20)]
 )
-def test_sums_below_half_the_clients(num_registered: int, budget: int) -> None:
+def test_an_agent_decrypts_fewer_sums_than_half_the_clients(
+    num_registered: int, budget: int
+) -> None:
     """Too many sums are refused, at once or one by one: a sum per client would be solvable."""
     own = registered(num_registered)
     assert spend_sums(own, budget).num_sums == budget
@@ -45,7 +47,7 @@ class TestSpendDay:
         ("request_", "spent"),
         [({"num_epochs": 1}, Allowance(5, 2)), ({"num_draws": 6}, Allowance(5, 0, 5))],
     )
-    def test_the_next_day_begins_anew(self, request_: Any, spent: Allowance) -> None:
+    def test_daily_limits_start_again_the_next_day(self, request_: Any, spent: Allowance) -> None:
         """A request refused today is answered tomorrow; a simulated node has no such limit."""
         with pytest.raises(RefusedError, match="of this node's owner is reached"):
             spend_day(self.POLICY, spent, 5, **request_)

@@ -91,7 +91,7 @@ def test_round_trip(
         {"joined.registered.keys": None},
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_refused_without_a_detail(damage: dict[str, object]) -> None:
+def test_unreadable_memory_is_refused_without_detail(damage: dict[str, object]) -> None:
     """Another version, or damaged fields, give one error that reveals nothing."""
     kept = {k: v for k, v in (MEMORY.to_fields() | damage).items() if v is not None}
     for fields in (kept, {}):
@@ -103,14 +103,14 @@ HOLDERS = [MEMORY, JOINED, REGISTERED, READING]
 
 
 @pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: type(holder).__name__)
-def test_nothing_is_shown(holder: object) -> None:
+def test_a_repr_shows_no_secret(holder: object) -> None:
     """The repr of an object with keys, labels or a probability shows only its name."""
     assert repr(holder) == str(holder) == f"{type(holder).__name__}(<hidden>)"
 
 
 @pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: type(holder).__name__)
 @pytest.mark.parametrize("write", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_it_is_never_pickled(write: Callable[[object], object], holder: object) -> None:
+def test_memory_is_never_pickled(write: Callable[[object], object], holder: object) -> None:
     """Only the fields are stored, and only at the node."""
     with pytest.raises(TypeError, match="never pickled"):
         write(holder)
@@ -139,7 +139,7 @@ def test_a_sum_with_less_noise_costs_more() -> None:
 
 
 @pytest.mark.parametrize("simulation", ["plain", "encrypted"])
-def test_what_is_encrypted_comes_back(simulation: str) -> None:
+def test_what_is_hidden_can_be_read_back(simulation: str) -> None:
     """It works with the epoch's key, and packed without encryption; for sums, too."""
     nodes = federation(simulation=simulation)
     nodes.play(1)

@@ -103,7 +103,7 @@ def test_the_owner_is_told_why(
     ],
     ids=["labels", "few", "counts", "sparse", "bytes"],
 )
-def test_labels_in_the_place_of_counts(
+def test_a_warning_recognises_labels_instead_of_counts(
     counts: Any, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They may be counts, so the node joins; its log says what to do if they are not."""
@@ -138,13 +138,13 @@ def test_terms_that_the_owner_does_not_accept_are_refused(
 
 
 @pytest.mark.parametrize("counts", [[], [60], np.array([7])])
-def test_one_class_is_no_choice(counts: Any) -> None:
+def test_a_single_class_is_refused(counts: Any) -> None:
     """One class is refused even under a rule that takes any number of classes."""
     any_classes = replace(ANNOUNCED, rule="prices", rule_settings=Prices().to_json())
     assert read_label_counts(policy(counts), any_classes) is JoinStatus.INVALID_LABEL_COUNTS
 
 
-def test_the_owner_sets_the_floors() -> None:
+def test_the_owner_can_lower_the_limits() -> None:
     """The owner can allow smaller cohorts and keys, and unencrypted numbers."""
     lax = policy(min_cohort=2, min_key_bits=512, simulated=True)
     asked = replace(ANNOUNCED, min_cohort=2, key_bits=512, simulation_seed=7, vault="plain")
@@ -160,7 +160,7 @@ def test_a_simulated_node_of_a_server_without_simulation(caplog: pytest.LogCaptu
     assert text.startswith("dubhe: this node is simulated, but the server does not run a sim")
 
 
-def test_who_takes_no_part_is_not_asked_for_labels() -> None:
+def test_an_unwilling_node_does_not_read_its_labels() -> None:
     """Willingness is asked with round 0, before the labels are read."""
     asked: list[int] = []
     unwilling = replace(BROKEN, willing=lambda r: bool(asked.append(r)))  # type: ignore[func-returns-value]
@@ -197,7 +197,7 @@ def test_a_failing_willing_is_a_no(caplog: pytest.LogCaptureFixture) -> None:
     assert "test_policy.py, line " in message
 
 
-def test_repr_shows_no_label_counts_and_nothing_of_willing() -> None:
+def test_a_repr_shows_neither_label_counts_nor_willing() -> None:
     """A partial shows the counts in its own repr, or a Context that keeps the key."""
     counts: Any = partial(list, [31415])
     willing: Any = partial(bool, "secret")
@@ -215,7 +215,7 @@ def test_defaults_are_strict() -> None:
 
 @pytest.mark.parametrize("name", ["min_cohort", "min_key_bits"])
 @pytest.mark.parametrize("value", [0, -1, 2.0, True, "3"])
-def test_floors_are_whole_numbers(name: str, value: Any) -> None:
+def test_limits_are_whole_numbers(name: str, value: Any) -> None:
     """Any other value could turn a check off."""
     with pytest.raises(SettingsError, match=f"{name}={value!r} must be a whole number of at least"):
         policy(**{name: value})

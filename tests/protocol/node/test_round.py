@@ -23,7 +23,7 @@ def test_a_draw_at_the_probability_is_a_no(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(("local_skew", "best"), [(0.0, 0), (0.05, 1)])
-def test_the_rule_says_what_local_skew_costs(local_skew: float, best: int) -> None:
+def test_the_agent_uses_the_rules_price_of_local_skew(local_skew: float, best: int) -> None:
     """An agent accepts a slightly worse sum if its clients are balanced in themselves."""
     nodes = federation(rule=Exchanges(local_skew=local_skew))
     node_id, request = next_request(nodes, Stage.DETERMINE)

@@ -14,7 +14,7 @@ ENTERED = list(Stage)[2:]
 HELLO = seal(bytes(16), Stage.HELLO, 99, HelloRequest())
 
 
-def test_a_greeting_leaves_an_epoch_alone_and_needs_none() -> None:
+def test_a_greeting_does_not_affect_an_epoch() -> None:
     """A roll call in between is no step of the epoch; before any, it leaves no memory behind."""
     nodes = federation(policy={"willing": lambda r: r != 0})
     session = nodes.session(nodes.ids[3])
@@ -62,7 +62,7 @@ def test_the_last_64_epochs_are_remembered() -> None:
     nodes.handle(node_id, {**request, "epoch": epochs[0]})
 
 
-def test_an_error_tells_its_type_only() -> None:
+def test_an_error_reveals_only_its_type() -> None:
     """Details of a failure, or its cause in a log, would make the node an oracle."""
     nodes = federation()
     node_id, request = next_request(nodes, Stage.REGISTER)

@@ -14,7 +14,7 @@ from dubhe_flwr.protocol.wire.terms import terms_of
 from dubhe_flwr.rules import Settled, Unsettled
 
 
-def test_nodes_of_one_process_decrypt_a_sum_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_in_one_process_decrypt_a_sum_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them have the same key; the next sum is decrypted again."""
     decrypted: list[bytes] = []
     decrypt = SecretKey.decrypt
@@ -47,14 +47,14 @@ class TestAnyRule:
             f"dubhe: the rule {Exchanges.name!r} raised ZeroDivisionError in "
         )
 
-    def test_what_a_rule_leaves_outlasts_the_draw(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_rules_result_outlasts_the_draw(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The rule's memory is kept even when the request to draw carries the only sum."""
         nodes = federation(rule=Exchanges())
         monkeypatch.setattr(Exchanges, "settle", lambda *_: Settled(0.5, left=(1.0,)))
         nodes.play(1)
         assert joined(nodes, nodes.ids[0]).account.left == (1.0,)
 
-    def test_a_probability_of_numpy_is_kept(self) -> None:
+    def test_a_numpy_probability_is_stored(self) -> None:
         """The node finds it again for the next draw."""
         nodes = federation(rule=Exchanges())
         nodes.play(1)
@@ -71,7 +71,7 @@ class TestAnyRule:
         ],
         ids=["no probability", "nan", "too large", "no contribution", "a ragged one"],
     )
-    def test_what_was_decrypted_is_charged_whatever_a_rule_returns(
+    def test_a_decrypted_sum_is_charged_whatever_a_rule_returns(
         self, outcome: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The same sum is not decrypted a second time."""
@@ -88,7 +88,7 @@ class TestAnyRule:
         assert kept.has_refused == (kept.reading is None)
 
     @pytest.mark.parametrize("method", ["contribution", "registration_slots"])
-    def test_no_text_of_a_rule_leaves_the_node(
+    def test_a_rules_error_text_never_leaves_the_node(
         self, method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         """The text may hold labels; the log has the error's type and place."""

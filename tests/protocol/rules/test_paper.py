@@ -33,7 +33,7 @@ class TestSettings:
             (((10,),), {}),
         ],
     )
-    def test_what_is_given_holds(self, given_: Any, thresholds: Any) -> None:
+    def test_given_thresholds_are_used(self, given_: Any, thresholds: Any) -> None:
         """Without given thresholds the paper's apply, if it has some; nodes read the same."""
         rule = Paper(*given_)
         assert rule.candidates == (thresholds,)
@@ -44,7 +44,7 @@ class TestSettings:
         assert (rule.num_sums(FRAME, 9), rule.settlement_slots(FRAME)) == (1, None)
 
     @pytest.mark.parametrize("reference_set", [(1, 2, 10), (1, 3), (2, 5), (1, 2, 3, 4)])
-    def test_a_search_is_over_a_grid(self, reference_set: Any) -> None:
+    def test_a_search_tries_a_grid_of_thresholds(self, reference_set: Any) -> None:
         """Three shares of each size; the paper's own thresholds are among them."""
         rule = Paper(reference_set, "search")
         assert len(rule.candidates) == 3 ** (len(reference_set) - 1)
@@ -81,13 +81,13 @@ class TestSettings:
         with pytest.raises(SettingsError, match=match):
             Paper(*given_)
 
-    def test_nodes_have_as_many_classes(self) -> None:
+    def test_the_reference_set_fixes_the_number_of_classes(self) -> None:
         """Their number is the largest size in the reference set."""
         assert GIVEN.num_classes == 3
         with pytest.raises(SettingsError, match="for 3 classes, and the nodes have 4; make its"):
             GIVEN.registration_slots(Frame(4, 9))
 
-    def test_the_log_names_what_was_found(self) -> None:
+    def test_the_description_names_the_thresholds_found(self) -> None:
         """The log also shows the reference set."""
         assert GIVEN.describe() == "paper: reference set (G) (1, 2, 3), thresholds {1: 0.6, 2: 0.3}"
         assert SEARCH.describe().endswith("(1, 2, 3), thresholds searched for")
@@ -95,7 +95,7 @@ class TestSettings:
 
 
 @pytest.mark.parametrize("num_volunteers", [3, 9])
-def test_who_is_missing_from_the_sum_draws_like_any_other(num_volunteers: int) -> None:
+def test_a_node_missing_from_the_sum_draws_like_any_other(num_volunteers: int) -> None:
     """Its probability is V / N, at most 1."""
     others = np.array([0, 2, 3, 0, 0, 0, 0])
     population = Population(FRAME, 5, 2, num_volunteers)
@@ -103,7 +103,7 @@ def test_who_is_missing_from_the_sum_draws_like_any_other(num_volunteers: int) -
 
 
 @given(slots=st.lists(st.integers(0, 2), min_size=7, max_size=7), own=st.sampled_from(NODES))
-def test_a_refusal_does_not_depend_on_the_own_labels(slots: list[int], own: Own) -> None:
+def test_a_refusal_does_not_depend_on_the_nodes_labels(slots: list[int], own: Own) -> None:
     """Any sum is refused by all nodes or by none."""
     if sum(slots) == 5:
         assert isinstance(GIVEN.settle(own, POPULATION, None, np.array(slots)), Settled)
@@ -115,7 +115,7 @@ def test_a_refusal_does_not_depend_on_the_own_labels(slots: list[int], own: Own)
 @pytest.mark.parametrize(
     ("reference_set", "usual"), [((1, 2, 10), {1: 0.7, 2: 0.1}), ((1, 2, 4), {1: 0.7, 2: 0.2})]
 )
-def test_until_thresholds_are_found_the_papers_own_hold(reference_set: Any, usual: Any) -> None:
+def test_a_search_starts_with_the_papers_thresholds(reference_set: Any, usual: Any) -> None:
     """If the paper gives some; otherwise the middle candidate's."""
     rule = Paper(reference_set, "search")
     frame = Frame(rule.num_classes, 10)

@@ -53,7 +53,7 @@ def test_nodes_find_the_same_prices(simulation: str) -> None:
 
 
 @pytest.mark.parametrize("num_participants", [4, 11])
-def test_with_a_pool_below_twelve_nodes_volunteer_alike(num_participants: int) -> None:
+def test_below_twelve_volunteers_there_are_no_prices(num_participants: int) -> None:
     """Noise would drown the sums; without noise there are prices all the same."""
     nodes = federation(num_participants=num_participants, determination=Tries(1))
     assert nodes.play(1).privacy is None
@@ -65,7 +65,7 @@ def test_with_a_pool_below_twelve_nodes_volunteer_alike(num_participants: int) -
 
 
 @pytest.mark.parametrize("stage", [Stage.REGISTER, Stage.SETTLE])
-def test_lies_are_refused_by_all(stage: Stage) -> None:
+def test_all_nodes_refuse_a_sum_with_lies(stage: Stage) -> None:
     """Sums that no nodes can have contributed end the period; the next period asks half."""
     nodes = federation(simulation="encrypted", num_participants=15)
     field = "registration" if stage == Stage.REGISTER else "settlement"
@@ -132,7 +132,7 @@ class TestSettle:
     """Sums, and the memory of the sum before, give a probability."""
 
     @pytest.mark.parametrize("noise", [None, 0.0])
-    def test_rare_labels_volunteer_more_often(self, noise: float | None) -> None:
+    def test_nodes_with_rare_labels_volunteer_more_often(self, noise: float | None) -> None:
         """The expected labels of the volunteers are nearer to uniform, and V is about met."""
         found = np.array([one.probability for one in settled(Prices(noise=noise))])
         shares = COUNTS / COUNTS.sum(axis=1, keepdims=True)
@@ -172,13 +172,13 @@ class TestSettle:
 class TestSettings:
     """The operator's settings are what nodes read."""
 
-    def test_what_a_log_says(self) -> None:
+    def test_the_description_shows_the_settings(self) -> None:
         """The log shows the settings; prices stay private."""
         assert Prices(0.1, 1.0, TARGET).describe((0.5,)) == (
             "prices: coverage 0.1, local skew 1, with a target"
         )
 
-    def test_a_target_fixes_the_classes(self) -> None:
+    def test_a_target_fixes_the_number_of_classes(self) -> None:
         """Its length is their number; the federation's own mix fixes none."""
         assert (Prices().num_classes, Prices(target=TARGET).num_classes) == (None, 4)
         assert Prices(target="own").num_classes is None

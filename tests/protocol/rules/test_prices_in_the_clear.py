@@ -102,7 +102,7 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
         "all wanted",
     ],
 )
-def test_the_sets_are_those_of_plain_numbers(
+def test_sets_match_the_second_implementation(
     counts: NDArray[np.int64], given: dict[str, Any]
 ) -> None:
     """Both agree bit for bit over three rounds; the last one begins a second epoch."""
@@ -126,7 +126,7 @@ def test_a_spent_account(equal_weights: bool, num_participants: int) -> None:
     assert sum(lengths) > most
 
 
-def test_labels_that_enter_few_sums() -> None:
+def test_a_node_keeps_the_prices_of_its_last_sum() -> None:
     """A node keeps the prices at which it settles with the last sum that its labels enter."""
     rule = Prices(noise=0.6)
     lengths = check_epochs(skewed_counts(60), num_rounds=4, rule=rule)
@@ -134,7 +134,7 @@ def test_labels_that_enter_few_sums() -> None:
 
 
 @pytest.mark.parametrize("determination", [Groups(4), Tries(2)])
-def test_an_agent_does_not_know_the_own_mix(determination: Groups | Tries) -> None:
+def test_an_agent_cannot_aim_at_the_federations_own_mix(determination: Groups | Tries) -> None:
     """So it has no criterion to choose by, and the settings refuse it."""
     with pytest.raises(SettingsError, match="target='own'"):
         Settings(num_participants=8, rule=Prices(target="own"), determination=determination)

@@ -61,7 +61,7 @@ def test_settings_that_cannot_work_are_refused_without_a_detail(name: str, setti
         announced_rule(name, settings)
 
 
-def test_there_is_one_rule_of_a_name() -> None:
+def test_two_rules_cannot_share_a_name() -> None:
     """Another class is refused; the same class may come again, as on a reload of its module."""
 
     @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def test_nodes_without_the_rule_stay_out(monkeypatch: pytest.MonkeyPatch) -> Non
         nodes.step(replies)
 
 
-def test_a_rule_needs_no_more_than_a_registration() -> None:
+def test_a_rule_works_with_a_registration_alone() -> None:
     """Any number of classes, no further exchange, no price, and a text for the log."""
     rule = Exchanges()
     assert (rule.num_classes, Rule.local_skew.fget(rule)) == (None, 0.0)  # type: ignore[attr-defined]
@@ -104,7 +104,7 @@ def test_a_rule_needs_no_more_than_a_registration() -> None:
 
 
 @pytest.mark.parametrize(("number", "asked"), [(0, 0), (1, 2), (3, 4)])
-def test_as_many_exchanges_as_a_rule_wants(number: int, asked: int) -> None:
+def test_a_rule_gets_the_exchanges_that_it_asks_for(number: int, asked: int) -> None:
     """Nodes are given each sum once; if it is the only one, it comes with the draw."""
     nodes = federation(rule=Exchanges(number))
     plan = nodes.play(1)
@@ -133,7 +133,7 @@ class Insatiable(Exchanges):
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
-def test_with_the_last_sum_a_rule_is_settled(number: int) -> None:
+def test_the_last_sum_settles_a_rule(number: int) -> None:
     """If it asks for another sum, the node draws with its current probability."""
     nodes = federation(rule=Insatiable(number))
     plan = nodes.play(1)
@@ -152,6 +152,6 @@ def test_with_the_last_sum_a_rule_is_settled(number: int) -> None:
         Unsettled(0.31415, np.array([31415]), (0.31415,)),
     ],
 )
-def test_what_tells_of_labels_shows_nothing(shown: object) -> None:
+def test_a_repr_shows_nothing_about_labels(shown: object) -> None:
     """Neither a log nor an error shows it."""
     assert "31415" not in repr(shown)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from vectors.exchange import messages
-from vectors.inputs import values
+from vectors.inputs import untyped
 from vectors.reference import fields_of
 
 from dubhe_flwr.protocol import Fields, Stage
@@ -16,9 +16,9 @@ CASES: Final = {case["name"]: case for case in messages()}
 def example(name: str) -> Message:
     """Return a message such as `join request`."""
     kinds = REQUESTS if CASES[name]["kind"] == "request" else REPLIES
-    return decode(kinds[Stage(CASES[name]["stage"])], fields_of(values(CASES[name]["values"])))
+    return decode(kinds[Stage(CASES[name]["stage"])], fields_of(untyped(CASES[name]["values"])))
 
 
 def sealed(name: str) -> Fields:
     """Return the fields of a message with its header."""
-    return values(CASES[name]["fields"])
+    return untyped(CASES[name]["fields"])

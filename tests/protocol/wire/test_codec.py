@@ -137,7 +137,7 @@ def test_an_unknown_field_is_refused(name: object) -> None:
         ("shares", 2**16, bytes(8)),
     ],
 )
-def test_values_have_an_end(name: str, longest: int, unit: Any) -> None:
+def test_a_value_has_a_maximal_length(name: str, longest: int, unit: Any) -> None:
     """Bytes, text and lists of maximal length are accepted, longer ones are not."""
     fields = encode(EXAMPLE)
     assert encode(decode(Example, {**fields, name: unit * longest}))[name] == unit * longest
@@ -145,7 +145,7 @@ def test_values_have_an_end(name: str, longest: int, unit: Any) -> None:
         decode(Example, {**fields, name: unit * (longest + 1)})
 
 
-def test_errors_name_no_value() -> None:
+def test_errors_quote_no_value() -> None:
     """A refusal says which field, never what was in it: it may be a secret."""
     with pytest.raises(MalformedMessageError) as refusal:
         decode(Example, {**encode(EXAMPLE), "data": "swordfish"})
@@ -161,7 +161,7 @@ def test_wire_size_counts_names_and_values() -> None:
     assert wire_size({"a": "\ud800"}) == 2
 
 
-def test_fields_of_a_header_may_stand_beside() -> None:
+def test_other_fields_must_be_announced() -> None:
     """The fields must be exactly those announced, neither more nor fewer."""
     fields = {**encode(EXAMPLE), "epoch": b"", "stage": ""}
     assert decode(Example, fields, num_others=2) == EXAMPLE

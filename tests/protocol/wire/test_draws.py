@@ -15,7 +15,7 @@ def request(num_rounds: int, num_tries: int) -> ParticipateRequest:
 
 @pytest.mark.parametrize("num_nodes", [0, 1, 3])
 @pytest.mark.parametrize(("num_rounds", "num_tries"), [(1, 1), (7, 1), (8, 1), (9, 2), (3, 20)])
-def test_what_is_written_is_read(num_nodes: int, num_rounds: int, num_tries: int) -> None:
+def test_draws_survive_a_round_trip(num_nodes: int, num_rounds: int, num_tries: int) -> None:
     """Bits come back node by node, for full and partial bytes, and for no nodes."""
     rng = generator(num_rounds, "bits")
     decisions = rng.random((num_nodes, num_rounds, num_tries)) < 0.5
@@ -29,8 +29,6 @@ def test_what_is_written_is_read(num_nodes: int, num_rounds: int, num_tries: int
 
 
 @pytest.mark.parametrize(("num_rounds", "sizes"), [(7, (2, 1)), (8, (2, 1)), (9, (3, 2))])
-def test_a_reply_has_as_many_bytes_as_its_bits_take(
-    num_rounds: int, sizes: tuple[int, int]
-) -> None:
+def test_the_size_of_a_reply_follows_from_its_bits(num_rounds: int, sizes: tuple[int, int]) -> None:
     """Two tries in each round, and a bit for the round itself."""
     assert sizes_of(request(num_rounds, 2)) == sizes

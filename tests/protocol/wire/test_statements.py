@@ -33,7 +33,7 @@ def test_every_parameter_is_in_the_digest() -> None:
     assert len(digests) == 1 + len(fields(JOIN)) + 1
 
 
-def test_text_that_has_no_utf_8_form_has_a_digest_all_the_same() -> None:
+def test_text_without_a_utf_8_form_has_a_digest() -> None:
     """A server that announces it gets a refusal, not a node that fails."""
     digests = {parameters_digest(replace(JOIN, rule=rule)) for rule in ("\ud800", "\ud801", "?")}
     assert len(digests) == 3

@@ -100,7 +100,7 @@ def test_the_next_agent_gets_selections_without_its_data(settings: dict[str, Any
 
 
 @KINDS
-def test_at_last_the_first_is_taken(settings: dict[str, Any]) -> None:
+def test_without_an_agent_the_first_selection_trains(settings: dict[str, Any]) -> None:
     """After three agents the first selection trains, and the plan says so."""
     nodes = federation(N, **settings)
     alter(nodes, "determine", lost)
@@ -114,7 +114,7 @@ def test_at_last_the_first_is_taken(settings: dict[str, Any]) -> None:
 
 
 @KINDS
-def test_an_agent_of_several_rounds(settings: dict[str, Any]) -> None:
+def test_one_request_has_all_rounds_of_an_agent(settings: dict[str, Any]) -> None:
     """An agent that replaces spent ones gets their rounds in one request, while its sums last."""
     nodes = federation(N, rounds_per_draw=6, **settings)
     batch = standing_in(nodes, nodes.ids[4])
@@ -128,7 +128,7 @@ def test_an_agent_of_several_rounds(settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("chosen", [(1, 3), (3, 1), (1,), (1, 1, 1)])
-def test_an_answer_is_taken_as_a_whole_or_not_at_all(chosen: tuple[int, ...]) -> None:
+def test_one_wrong_round_voids_the_answer(chosen: tuple[int, ...]) -> None:
     """One wrong round out of two is enough to reject the answer."""
     nodes = federation(N, rounds_per_draw=2)
     batch = standing_in(nodes, nodes.ids[4])

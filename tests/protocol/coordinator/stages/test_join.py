@@ -89,7 +89,7 @@ def test_a_round_costs_the_same_however_many_nodes_there_are(
 class TestWhoStaysOut:
     """The report says why, and the remaining nodes go on."""
 
-    def test_the_last_answer_counts_while_its_node_is_there(self) -> None:
+    def test_a_connected_nodes_last_answer_counts(self) -> None:
         """Silence changes no answer; a node that leaves is forgotten, with its no and its alias."""
         nodes = federation(registration_interval=1)
         out = wills(nodes, [1, 2], lambda _round: False)
@@ -107,7 +107,7 @@ class TestWhoStaysOut:
         aliases = {nodes.ids[row]: str(row) for row in (0, 1, *range(3, 9))}
         assert nodes.state.run.aliases == {**aliases, nodes.ids[3]: "new"}
 
-    def test_a_boast_hardly_moves_the_mean(self) -> None:
+    def test_an_exaggerated_number_of_samples_hardly_moves_the_mean(self) -> None:
         """It counts as no more than four times the median."""
         nodes = federation(equal_weights=False)
         alter(nodes, "join", lambda reply: {**reply, "num-examples": 2**42 - 1}, nodes.ids[:1])
@@ -117,13 +117,13 @@ class TestWhoStaysOut:
         assert mean == np.minimum(told, 4 * np.median(told)).mean()
         assert mean < 1.5 * COUNTS.sum() / len(COUNTS)
 
-    def test_a_key_that_another_node_sent_is_dropped(self) -> None:
+    def test_a_copied_public_key_is_dropped(self) -> None:
         """One node cannot keep the rest from registering."""
         nodes = federation()
         alter(nodes, "join", lambda reply: {**reply, "public-key": b"\x09" * 32}, nodes.ids[:3])
         assert report_of(nodes.play(1), "join").dropped == {"public key of another node": 2}
 
-    def test_nobody_takes_the_alias_that_another_node_had_before(self) -> None:
+    def test_a_node_cannot_take_another_nodes_alias(self) -> None:
         """The rule holds whichever node has the smaller id."""
         nodes = federation(registration_interval=1)
         nodes.play(1)
@@ -131,7 +131,7 @@ class TestWhoStaysOut:
         assert report_of(nodes.play(2), "join").dropped == {"alias of another node": 4}
         assert epoch_of(nodes).aliases[nodes.ids[7]] == "7"
 
-    def test_an_alias_that_its_node_gave_up_is_free(self) -> None:
+    def test_an_alias_is_free_once_its_node_uses_another(self) -> None:
         """Two nodes swap aliases, and one takes the alias of a silent node."""
         nodes = federation(registration_interval=1)
         nodes.play(1)
@@ -154,7 +154,7 @@ class TestWhoStaysOut:
         assert plan.num_registered == 11
 
     @pytest.mark.parametrize("equal_weights", [True, False])
-    def test_numbers_of_samples_are_told_where_they_count(self, equal_weights: bool) -> None:
+    def test_nodes_report_samples_only_in_weighted_epochs(self, equal_weights: bool) -> None:
         """A node that leaves it out, or sends it unasked, is dropped; the mean covers the rest."""
         nodes = federation(equal_weights=equal_weights)
 
@@ -185,7 +185,7 @@ class TestNumberOfClasses:
         counts = [np.arange(1, length + 1) for length in lengths]
         return Federation(type(selector)(settings), node_policies(counts))  # type: ignore[call-arg]
 
-    def test_others_stay_out_and_are_named(self) -> None:
+    def test_nodes_with_another_number_of_classes_stay_out(self) -> None:
         """The log names their alias and number; they declined, and cause no early registration."""
         nodes = self.coins(5, 5, 3, 5, 5, 7, 5, 5)
         plan = nodes.play(1)
@@ -201,7 +201,7 @@ class TestNumberOfClasses:
         assert [nodes.play(r).epoch == plan.epoch for r in (2, 3, 4)] == [True] * 3
         assert not odd & set(asked(nodes, "register"))
 
-    def test_it_is_said_where_most_stay_out(self) -> None:
+    def test_a_note_says_why_most_nodes_stay_out(self) -> None:
         """A run with the few remaining nodes would go unnoticed; some may have other reasons."""
         for num_failing, noted in ((4, False), (5, True)):
             policies = node_policies(np.ones((9, 5), dtype=int))
@@ -214,19 +214,19 @@ class TestNumberOfClasses:
             remedy = "Most nodes stay out (invalid label counts); let label_counts return a list"
             assert any(note.startswith(remedy) for note in plan.notes) == noted
 
-    def test_an_error_says_it_too(self) -> None:
+    def test_the_error_says_why_most_nodes_stay_out(self) -> None:
         """If the run ends, nobody sees the notes of the round."""
         with pytest.raises(QuorumError, match=r"epoch, fewer .* have 5 classes; .*: node 1 has 3"):
             self.coins(5, 3, 5, 4).play(1)
 
-    def test_labels_in_the_place_of_counts_are_told_as_such(self) -> None:
+    def test_a_note_recognises_labels_instead_of_counts(self) -> None:
         """The lists have all lengths: hardly two nodes agree."""
         with pytest.raises(
             QuorumError, match=r"have 9.*must return one count for each class, .* not the labels"
         ):
             self.coins(*range(1, 10)).play(1)
 
-    def test_of_equal_numbers_the_largest(self) -> None:
+    def test_the_largest_number_of_classes_wins_a_tie(self) -> None:
         """In a tie, the largest number wins, in any order: some nodes may lack the last classes."""
         for lengths in ((6, 6, 6, 4, 4, 4), (4, 4, 4, 6, 6, 6)):
             nodes = self.coins(*lengths)

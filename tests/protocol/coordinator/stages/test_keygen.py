@@ -7,7 +7,7 @@ from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol.wire.roster import Roster
 
 
-def test_agents_are_not_asked_for_ever() -> None:
+def test_at_most_three_agents_are_asked() -> None:
     """After three agents the server gives up the round."""
     nodes = federation()
     with altered(nodes, "keygen", lost), pytest.raises(QuorumError, match="No agent made a key"):

@@ -35,7 +35,7 @@ def test_a_quorum_may_be_above_the_number_of_participants() -> None:
 @pytest.mark.parametrize(
     ("limit", "last"), [({"max_draws_per_day": 5}, 2), ({"max_epochs_per_day": 1}, 3)]
 )
-def test_nodes_that_have_done_enough_for_today_end_no_epoch(limit: Any, last: int) -> None:
+def test_reaching_a_daily_limit_does_not_end_the_epoch(limit: Any, last: int) -> None:
     """The message says whose limit it is; a round with random clients uses none of it."""
     settings: Any = {"policy": {"simulated": False, **limit}, "registration_interval": 2}
     nodes = federation(**settings)

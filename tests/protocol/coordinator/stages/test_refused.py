@@ -87,7 +87,7 @@ def test_all_nodes_restarted_without_their_memory() -> None:
     )
 
 
-def test_a_server_that_was_set_back_begins_a_new_epoch() -> None:
+def test_a_server_with_an_older_state_begins_a_new_epoch() -> None:
     """Nodes have answered those requests before and refuse them; all nodes register again."""
     nodes = federation()
     nodes.play(1)
@@ -102,7 +102,7 @@ def test_a_server_that_was_set_back_begins_a_new_epoch() -> None:
     assert nodes.play(3).notes == ()
 
 
-def test_only_an_epoch_that_held_ends_the_halving() -> None:
+def test_halving_ends_once_an_epoch_holds() -> None:
     """An abandoned round does not: the next round asks just as few nodes."""
     nodes = federation(24, on_failure="random")
     with altered(nodes, "participate", failed):
@@ -114,7 +114,7 @@ def test_only_an_epoch_that_held_ends_the_halving() -> None:
     assert nodes.state.run.num_refused_epochs == 0
 
 
-def test_who_said_no_is_not_forgotten_in_the_next_epoch() -> None:
+def test_a_node_that_declined_stays_out_of_replaced_epochs() -> None:
     """A node that declined stays out in the round's next epochs, too."""
     nodes = federation()
     nodes.play(1)

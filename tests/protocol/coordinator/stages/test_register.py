@@ -27,7 +27,7 @@ def test_the_sum_is_the_overall_registry(settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("spoil", "times"), [(lost, 1), (failed, 3)])
-def test_only_an_error_says_that_a_key_did_not_open(spoil: Any, times: int) -> None:
+def test_silence_does_not_mean_that_a_key_did_not_open(spoil: Any, times: int) -> None:
     """Another key does not help a silent node."""
     nodes = federation()
     with altered(nodes, "register", spoil, nodes.ids[:3]):

@@ -79,7 +79,7 @@ def test_a_node_that_missed_an_exchange_is_out_of_the_epoch() -> None:
 
 
 @pytest.mark.parametrize("position", [0, 1])
-def test_too_few_end_the_round(position: int) -> None:
+def test_too_few_contributions_end_the_round(position: int) -> None:
     """A quorum is needed in each exchange; the next round registers anew."""
     nodes = searching()
 
@@ -99,7 +99,7 @@ def test_too_few_end_the_round(position: int) -> None:
     assert (stages_of(plan)[0], plan.num_registered) == ("join", 12)
 
 
-def test_the_finding_is_that_of_most() -> None:
+def test_the_finding_of_most_nodes_counts() -> None:
     """A node that reports another finding is ignored; one that goes on alone is dropped."""
     nodes = searching()
     other, late = nodes.ids[2:5], nodes.ids[5]
@@ -119,7 +119,7 @@ def test_the_finding_is_that_of_most() -> None:
     assert epoch_of(nodes).registered == tuple(n for n in nodes.ids if n != late)
 
 
-def test_a_half_that_settles_too_early_is_dropped() -> None:
+def test_a_minority_that_settles_early_is_dropped() -> None:
     """The rule is settled once more than half of the nodes say so."""
     nodes = searching()
 
@@ -138,7 +138,7 @@ def epoch_sum(nodes: Nodes) -> bytes:
     return awaiting(nodes, Settle).registered.last_sum.sums
 
 
-def test_a_rule_takes_no_more_sums_than_it_says() -> None:
+def test_a_rule_gets_no_more_sums_than_it_announces() -> None:
     """If most nodes go on beyond that, they draw with the last sum."""
     nodes = searching(on_failure="random")
     nodes.alter_reply = lambda stage, _n, reply: (
