@@ -56,7 +56,7 @@ class Selection(Selecting[Strategy], Strategy):
 
         The arguments are Flower's. `num_rounds` counts the rounds of the whole run, and the model
         of a checkpoint replaces `initial_arrays`. Without a checkpoint, each call is a new run, in
-        which all nodes register anew; with one, it continues the run.
+        which all nodes register again; with one, it continues the run.
 
         If the wrapped strategy overrides `start`, its own version runs the rounds.
         """

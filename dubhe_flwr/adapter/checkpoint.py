@@ -64,7 +64,7 @@ class CheckpointDirectory:
         except Exception as error:  # noqa: BLE001 - a file may be damaged in any way
             raise CheckpointError(
                 f"The checkpoint {self.file} cannot be read ({type(error).__name__}); restore it, "
-                "or name an empty checkpoint_dir to begin anew."
+                "or name an empty checkpoint_dir to start over."
             ) from None
 
     def save(self, content: Any) -> None:

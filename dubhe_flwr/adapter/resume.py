@@ -1,7 +1,7 @@
 """Tracks the progress of a run, and keeps what a new process needs to continue it.
 
 A checkpoint holds the round, the model, the selector's seed and count of batches, and what the
-wrapped strategy keeps. It holds no registration: after a resume, all nodes register anew.
+wrapped strategy keeps. It holds no registration: after a resume, all nodes register again.
 """
 
 from enum import IntEnum

@@ -102,7 +102,7 @@ class Selecting(Generic[StrategyT]):
         return self.driver.run.state_dict()
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Load what `state_dict` returned: the run continues, and all nodes register anew.
+        """Load what `state_dict` returned: the run continues, and all nodes register again.
 
         Raises `CheckpointError` for another version, a missing or unknown key, or an unfit value.
         """

@@ -331,5 +331,5 @@ def _kept_memory(context: Context) -> Memory:
     try:
         return Memory.from_fields(dict(record.items()))
     except MalformedMessageError:
-        log(WARNING, "dubhe: this node cannot read the session it kept; it registers anew")
+        log(WARNING, "dubhe: this node cannot read the session it kept; it registers again")
         return Memory()

@@ -150,7 +150,7 @@ class PriceDesign:
         noise = self.deviations(num_clients, opening=opening) * (noise_shares**0.5 / num_clients)
         slack = _FARTHEST * noise + 1e-4
         if np.any(means < -slack) or np.any(means > self.largest_weight + slack):
-            raise RefusedError("No nodes can have sent these sums for prices; register anew.")
+            raise RefusedError("No nodes can have sent these sums for prices; register again.")
         if opening:
             opened, point = self._opened(means, float(noise[0])), (0.0,) * self.width
             state = replace(state, num_sums=1, opening=opened, point=point)

@@ -149,7 +149,7 @@ def _measured(settings: DeploymentSettings) -> dict[str, Any]:
             "bench deployment` in a clone of the repository."
         )
     sys.path.insert(0, str(folder))
-    from deployment import Federation  # noqa: PLC0415 - it is no part of any distribution
+    from deployment import Federation  # noqa: PLC0415 - no distribution contains it
 
     given = settings.flat()
     names = {name.replace("_", "-"): value for name, value in given.items()}

@@ -147,7 +147,7 @@ def _study_own(
     arguments = {each.name: getattr(protocol, each.name) for each in fields(protocol)}
     arguments |= {"rounds_per_draw": Settings.rounds_per_draw, "simulation": None, **own}
     console = Console()
-    with console.status("Selecting clients for 200 rounds"):
+    with console.status("Selecting clients"):
         found = federation_study(label_counts, **arguments)
     if json is not None:
         write_json(json, found.to_dict())

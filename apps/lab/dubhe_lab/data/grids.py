@@ -88,7 +88,7 @@ def read_grid(source: Any, *, heading: bool) -> Grid:
     """Return the grid of a path, a data frame or an array.
 
     `heading` says whether the first line of a CSV or TSV is one. Raises `DataError` for a source
-    that is no table of the kind that its suffix says.
+    that is not a table of the kind that its suffix says.
     """
     if not isinstance(source, str | PathLike):
         return _of_values(source, "label_counts")
@@ -118,7 +118,7 @@ def _of_values(values: Any, name: str) -> Grid:
     try:
         frame = values if is_frame else pd.DataFrame(np.asarray(values))
     except ValueError as error:
-        raise DataError(f"{name} is no table ({error}); give a row for each client.") from None
+        raise DataError(f"{name} is not a table ({error}); give a row for each client.") from None
     if max(frame.index.nlevels, frame.columns.nlevels) > 1:
         raise DataError(f"{name} has an index of several levels; give it one, as crosstab does.")
     if words.names_clients(str(frame.columns.name or "")):

@@ -81,5 +81,5 @@ def check_counts(
         if len(lines) >= 3 and any((2 * lines[at] == lines.sum(axis=0)).all() for at in (0, -1)):
             raise DataError(
                 f"{name}: the first or last {what} is the sum of all others; leave it out, or "
-                "move it between the others if it is no total."
+                "move it between the others if it is not a total."
             )

@@ -15,7 +15,7 @@ def is_long(grid: Grid) -> bool:
 
 
 def read_long(grid: Grid, client_column: str, label_column: str) -> LabelCounts:
-    """Return the label counts; raises `DataError` for a third column that is no count."""
+    """Return the label counts; raises `DataError` for a third column without counts."""
     client, label = grid.column(client_column), grid.column(label_column)
     rest = [own for own in grid.headings if own not in {client, label}]
     rest = [own for own in rest if not _numbers_rows(own, grid.cells[own])]
@@ -56,7 +56,7 @@ def _names(name: str, cells: "pd.Series[str]") -> "pd.Series":
     wrong = cells.map(words.is_missing) | is_measured
     if wrong.any():
         raise DataError(
-            f"{name}, {wrong.idxmax()}: {cells[wrong].iloc[0]!r} in {cells.name!r} is no name; "
+            f"{name}, {wrong.idxmax()}: {cells[wrong].iloc[0]!r} in {cells.name!r} is not a name; "
             "give every row a client and a label, and put numbers that are measured into bins."
         )
     if is_number.all():

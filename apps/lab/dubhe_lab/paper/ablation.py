@@ -115,7 +115,8 @@ def _report(options: PaperSettings, found: Found) -> Section:
         "Selection methods side by side",
         [
             (
-                f"N = {CLIENTS[scale]}, rho = 10, EMD_avg = 1.5, K = 20 and H = 20 unless noted. "
+                f"N = {CLIENTS[scale]}, rho = {SKEW['rho']:g}, EMD_avg = {SKEW['emd']:g}, "
+                "K = 20 and H = 20 unless noted. "
                 "EMD* is the selected data's mean distance from uniform, and bias the distance of "
                 "the mean over all rounds; local EMD is the other label term of the bound."
             )

@@ -6,7 +6,15 @@ from typing import Final, get_args
 
 from dubhe_lab.data import PartitionKind
 from dubhe_lab.paper.cells import Cell
-from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings, finished, spread
+from dubhe_lab.paper.experiment import (
+    SKEW,
+    Experiment,
+    Found,
+    Method,
+    PaperSettings,
+    finished,
+    spread,
+)
 from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.studies import CLIENTS, study_cells
 from dubhe_lab.paper.trainings import accuracies, curves_of, trainings
@@ -67,9 +75,9 @@ def _report(options: PaperSettings, found: Found) -> Section:
         "Multi-time selection",
         [
             (
-                f"Federations with rho = 10, EMD_avg = 1.5, N = {CLIENTS[options.scale]} and "
-                "K = 20. EMD* is the mean of ||p_o - p_u||_1 over the rounds. ± is the largest "
-                "distance of a seed from the mean."
+                f"Federations with rho = {SKEW['rho']:g}, EMD_avg = {SKEW['emd']:g}, "
+                f"N = {CLIENTS[options.scale]} and K = 20. EMD* is the mean of ||p_o - p_u||_1 "
+                "over the rounds. ± is the largest distance of a seed from the mean."
             )
         ],
         [

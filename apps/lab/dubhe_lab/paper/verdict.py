@@ -119,8 +119,8 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 "up to 1.6, and K from 3 to half of the clients, at most 40; the rest have rho up "
                 "to 3, EMD_avg from 1.4 to 1.7, and K from 3 to 10. In each we run the study, and "
                 "train on handwritten digits with random selection and with Dubhe's defaults, as "
-                "in dubhe compare. The study's formula was fitted to 80 such federations, which "
-                "are not shown."
+                "in dubhe compare. The study's formula was fitted to "
+                f"{len(_FITTED['full'])} such federations, which are not shown."
             )
         ],
         [
