@@ -59,9 +59,7 @@ def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> D
     if name not in DATASETS:
         raise SettingsError(f"No data set is called {name!r}; choose one of {', '.join(DATASETS)}.")
     if data_dir is not None and not Path(data_dir).is_dir():
-        raise DataError(
-            f"data_dir={str(data_dir)!r} is not a folder; correct or make it."
-        )
+        raise DataError(f"data_dir={str(data_dir)!r} is not a folder; correct or make it.")
     return DATASETS[name](USUAL_FOLDER if data_dir is None else Path(data_dir))
 
 
