@@ -57,8 +57,8 @@ class PrivacyBound:
         return (
             f"At worst the noisy sums reveal epsilon {self.epoch:.0f} about one client "
             f"in this registration period ({self.num_sums} sums), and "
-            f"{self.budget:.0f} once its labels have entered all the {self.most_sums} sums that "
-            "they may, at delta 1e-5. This bound is weak. The attacks that we measured learned "
+            f"{self.budget:.0f} once its budget of {self.most_sums} sums is spent, "
+            "at delta 1e-5. This bound is weak. The attacks that we measured learned "
             "little in the median, and more about some clients; sums for tries and groups are "
             "exact."
         )
