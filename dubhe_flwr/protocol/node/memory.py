@@ -112,7 +112,7 @@ class Membership(Hidden):
     delivery_key: bytes  # private half of the key for sealed delivery
     label_counts: tuple[int, ...]  # length C, as read when the node joined
     account: Account = Account()  # of these label counts
-    was_appointed: bool = False  # whether it was asked to be in the committee
+    was_appointed: bool = False  # whether it was asked to be in the committee, or the agent
     has_made_key: bool = False  # whether it was the agent; a node makes one key in an epoch
     registered: Registration | None = None
     member: Member | None = None  # its state as a member of the committee, if it is one
