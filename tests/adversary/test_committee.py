@@ -157,6 +157,17 @@ class TestAMember:
         with pytest.raises(RefusedError, match=reason):
             open_with(nodes, batch, next(iter(batch.requests)), covered=covered, **change)
 
+    def test_it_repeats_no_answer_without_end(self) -> None:
+        """Opening a sum again takes as much work, and counts as an epoch."""
+        nodes = federation()
+        batch = nodes.until(Stage.OPEN)
+        node_id = next(iter(batch.requests))
+        set_policy(nodes, node_id, max_epochs_per_day=3)
+        for sequence in (100, 101, 102):
+            open_with(nodes, batch, node_id, sequence=sequence)
+        with pytest.raises(RefusedError, match="of this node's owner is reached"):
+            open_with(nodes, batch, node_id, sequence=103)
+
     def test_a_set_never_grows(self) -> None:
         """A node missing from one sum is in no later sum."""
         nodes = federation()

@@ -1,5 +1,6 @@
 """Tests of the folder in which a node keeps what it has spent, across runs."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,27 @@ def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: 
     later = memory.with_ledger(Ledger(account=Account("", tuple(COUNTS), spent=0.5)))
     assert later.joined is not None
     assert later.joined.account.spent == (0.5 if counted else 0.0)
+
+
+def test_two_histograms_in_turn_reset_no_account(tmp_path: Path) -> None:
+    """Two runs at once use different label counts; each goes on with its own count of sums."""
+    spent = {}
+    first = join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
+    for counts in [(60, 0), COUNTS] * 3:
+        memory = join_in_a_new_run(Node(lambda _context, own=counts: own, state_dir=tmp_path))
+        assert memory.account.spent == spent.get(len(counts), 0.0)
+        spent[len(counts)] = memory.account.spent + 0.125
+        with open_ledger(tmp_path, "3") as (kept, save):
+            save(replace(kept, account=kept.account.entered(0.125)))
+    with open_ledger(tmp_path, "3") as (kept, _):
+        joined = first.with_ledger(kept).joined
+    assert joined is not None
+    assert joined.account.spent == spent[3]
+    other = joined.account.of(JOIN, (60, 0))
+    assert other.spent == spent[2]
+    for number in range(100):
+        other = other.of(JOIN, (number, 1))
+    assert other.of(JOIN, tuple(COUNTS)).spent == spent[3]
 
 
 def test_nodes_that_share_a_folder_keep_their_own_counts(tmp_path: Path) -> None:

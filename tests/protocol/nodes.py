@@ -42,6 +42,7 @@ _READING = {"joined.registered.has-refused"} | {
     for name in ("digests", "num-registered", "probability", "memory", "left")
 }
 _CHARGES: dict[str, set[str]] = {
+    Stage.KEYGEN: {"joined.was-appointed"},
     Stage.DETERMINE: {"joined.registered.num-sums"},
     Stage.SETTLE: _READING,
     Stage.PARTICIPATE: _READING | {"allowance.num-draws"},

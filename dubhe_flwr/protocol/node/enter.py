@@ -75,9 +75,14 @@ def join(
 def make_key(
     policy: NodePolicy, joined: Membership, request: KeygenRequest, keep: Keep
 ) -> KeygenReply:
-    """Make the epoch's key, once."""
+    """Make the epoch's key, once.
+
+    Checking who joined takes a while, so each further request uses up one of the day's epochs.
+    """
     if joined.has_made_key:
         raise RefusedError("This node has already made a key in this epoch.")
+    joined = replace(joined, was_appointed=True)
+    keep(joined)
     reply = joined.terms.vault.make_key(seat_of(policy, joined), request)
     keep(replace(joined, has_made_key=True))
     return reply

@@ -9,7 +9,12 @@ from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Regi
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.messages import (
     DAY_IS_SPENT,
+    AppointRequest,
+    KeygenRequest,
+    Message,
+    OpenRequest,
     ParticipateRequest,
+    RegisterRequest,
     SettleRequest,
     sums_per_agent,
 )
@@ -26,6 +31,17 @@ def price_of(
     num_registered = request.num_clients if reading is None else reading.num_registered
     num_draws = request.num_rounds * request.num_tries
     return joined.announced.draws_charged(num_draws, num_registered)
+
+
+def is_repeated(joined: Membership, request: Message) -> bool:
+    """Return whether the node has done a request's work before, so that it counts as an epoch."""
+    if isinstance(request, AppointRequest | KeygenRequest):
+        return joined.was_appointed
+    if isinstance(request, RegisterRequest):
+        return joined.registered is not None
+    if isinstance(request, OpenRequest) and joined.member is not None:
+        return request.exchange < joined.member.num_opened
+    return False
 
 
 def spend_day(

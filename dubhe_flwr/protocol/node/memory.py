@@ -5,6 +5,7 @@ The parts nest: `Memory` holds the `Membership` in the current epoch, which hold
 has given away; `Ledger` carries both from one run to the next.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,12 +20,16 @@ from dubhe_flwr.protocol.vaults.committee import Member
 from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, split
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 
 REMEMBERED_EPOCHS: Final = 64
 """Past epochs that a node remembers, so that it refuses an old request to join."""
 
-_VERSION: Final = 10
+_REMEMBERED_COUNTS: Final = 64
+"""Earlier label counts whose account a node keeps."""
+
+_VERSION: Final = 11
 _VERSION_KEY: Final = "version"
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
 
@@ -55,22 +60,38 @@ class Registration(Hidden):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Account(Hidden):
-    """How many sums a node's label counts have entered, in all epochs."""
+    """How many sums a node's label counts have entered, in all epochs.
 
-    rule: str = ""  # the rule that `left` belongs to: name, settings, whether nodes are weighted
+    A node whose label counts change and change back goes on counting where it was. So do two runs
+    at once that balance different histograms of its data.
+    """
+
+    rule: str = ""  # the rule that `left` belongs to: name, settings, whether weighted, and C
     label_counts: tuple[int, ...] = ()
     spent: float = 0.0  # share of the sums that these counts may enter
     left: tuple[float, ...] = ()  # the rule's state when it last settled at this node
+    # Earlier label counts (SHA-256, concatenated) and what each has spent, the most first.
+    earlier: bytes = b""
+    earlier_spent: tuple[float, ...] = ()
 
     def of(self, announced: JoinRequest, label_counts: tuple[int, ...]) -> "Account":
-        """Return the account of these label counts; it starts again at 0 if they have changed.
+        """Return the account of these label counts, which starts at 0 if they are new.
 
-        `left` is kept if the rule and the weighting are the same.
+        `left` is kept if the rule, the weighting and the number of classes are the same.
         """
-        rule = f"{announced.rule} {announced.rule_settings} {announced.weighted}"
+        terms = announced.rule, announced.rule_settings, announced.weighted, len(label_counts)
+        rule = " ".join(map(str, terms))
         left = self.left if rule == self.rule else ()
-        spent = self.spent if label_counts == self.label_counts else 0.0
-        return Account(rule, label_counts, spent, left)
+        if label_counts == self.label_counts:
+            return replace(self, rule=rule, left=left)
+        keys = split(self.earlier, DIGEST_BYTES)
+        known = dict(zip(keys, self.earlier_spent, strict=False))
+        if self.spent:
+            known[_digest(self.label_counts)] = self.spent
+        spent = known.pop(_digest(label_counts), 0.0)
+        kept = sorted(known.items(), key=lambda each: -each[1])[:_REMEMBERED_COUNTS]
+        earlier, earlier_spent = b"".join(key for key, _ in kept), tuple(each for _, each in kept)
+        return Account(rule, label_counts, spent, left, earlier, earlier_spent)
 
     def entered(self, share: float) -> "Account":
         """Return the account after the label counts have entered a sum that costs this share."""
@@ -91,7 +112,7 @@ class Membership(Hidden):
     delivery_key: bytes  # private half of the key for sealed delivery
     label_counts: tuple[int, ...]  # length C, as read when the node joined
     account: Account = Account()  # of these label counts
-    was_appointed: bool = False  # whether it was asked to be in the committee
+    was_appointed: bool = False  # whether it was asked to be in the committee, or the agent
     has_made_key: bool = False  # whether it was the agent; a node makes one key in an epoch
     registered: Registration | None = None
     member: Member | None = None  # its state as a member of the committee, if it is one
@@ -179,9 +200,15 @@ class Memory(Hidden):
     def with_ledger(self, ledger: Ledger) -> "Memory":
         """Return the memory with what other runs have spent, taken from a ledger."""
         joined, account = self.joined, ledger.account
-        if joined is not None and joined.label_counts == account.label_counts:
-            joined = replace(joined, account=replace(joined.account, spent=account.spent))
+        if joined is not None:
+            own, others = joined.account, account.of(joined.announced, joined.label_counts)
+            spent = max(own.spent, others.spent)
+            joined = replace(joined, account=replace(others, spent=spent, left=own.left))
         return replace(self, allowance=ledger.allowance, account=account, joined=joined)
+
+
+def _digest(label_counts: tuple[int, ...]) -> bytes:
+    return hashlib.sha256(repr(label_counts).encode()).digest()
 
 
 KeptT = TypeVar("KeptT")

@@ -46,9 +46,10 @@ class Limits:
         grows with them. The limit does not bind a simulated node.
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
         Most registrations and draws of the node in a day (UTC), counted within a run, or across
-        runs with `state_dir`. A second request in an epoch to be in the committee counts as another
-        epoch. The node refuses further requests before it does any work. The limits do not bind a
-        simulated node. A draw for H times K volunteers counts as H draws.
+        runs with `state_dir`. A request that makes the node do the work of an epoch's key,
+        committee, registration or sum once more counts as another epoch. The node refuses further
+        requests before it does any work. The limits do not bind a simulated node. A draw for H
+        times K volunteers counts as H draws.
 
     Raises
     ------

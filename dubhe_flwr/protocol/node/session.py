@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol.node.enter import join, make_key, register
-from dubhe_flwr.protocol.node.guards import price_of, spend_day
+from dubhe_flwr.protocol.node.guards import is_repeated, price_of, spend_day
 from dubhe_flwr.protocol.node.member import appoint, open_sum
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, logger, where_raised
@@ -109,8 +109,8 @@ class ClientSession:
         price = 0
         if isinstance(request, ParticipateRequest):
             price = price_of(joined, joined.registered, request)
-        again = isinstance(request, AppointRequest) and joined.was_appointed
-        allowance = spend_day(self.policy, memory.allowance, self._today, int(again), price)
+        again = int(is_repeated(joined, request))
+        allowance = spend_day(self.policy, memory.allowance, self._today, again, price)
 
         def keep(joined: Membership) -> None:
             self.memory = Memory(header.sequence, memory.epochs, allowance, joined, joined.account)
