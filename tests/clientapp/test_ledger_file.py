@@ -8,7 +8,7 @@ from flwr.app import Context, RecordDict
 
 from dubhe_flwr.clientapp.ledger_file import ledger_name, open_ledger
 from dubhe_flwr.clientapp.node import Node
-from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.errors import DailyLimitError, RefusedError
 from dubhe_flwr.protocol import Memory
 from dubhe_flwr.protocol.node.memory import Account, Ledger
 from dubhe_flwr.protocol.wire.envelope import Envelope
@@ -34,7 +34,7 @@ def test_a_daily_limit_outlasts_a_run(tmp_path: Path) -> None:
         join_in_a_new_run(Node(lambda _context: COUNTS, **limits))
     node = Node(lambda _context: COUNTS, state_dir=lambda _context: tmp_path / "own", **limits)
     join_in_a_new_run(node)
-    with pytest.raises(RefusedError, match="of this node's owner is reached"):
+    with pytest.raises(DailyLimitError, match="of this node's owner is reached"):
         join_in_a_new_run(node)
     kept = tmp_path / "own" / ledger_name("3")
     assert kept.stat().st_mode & 0o777 == 0o600
