@@ -32,7 +32,7 @@ def test_an_alias_that_cannot_travel_is_refused() -> None:
     """A node with an empty name says so instead of sending it."""
     nodes = federation()
     set_policy(nodes, nodes.ids[0], alias="")
-    refuses(nodes, nodes.ids[0], HELLO, MalformedMessageError, "An alias has 1 to 256 bytes")
+    refuses(nodes, nodes.ids[0], HELLO, MalformedMessageError, "An alias must have 1 to 256 bytes")
 
 
 @pytest.mark.parametrize("stage", ENTERED)
