@@ -45,6 +45,10 @@ class RefusedError(ProtocolError):
     """A well-formed request that a guard refuses, such as a sum over too few clients."""
 
 
+class DailyLimitError(RefusedError):
+    """A request beyond the owner's limit for a day: the node refuses today, not this epoch."""
+
+
 class UntrustedError(ProtocolError):
     """A key or bundle that no pinned key signed, so that somebody may have substituted it."""
 

@@ -12,6 +12,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from dubhe_flwr.adapter._compat import (
+    DAILY_LIMIT,
     NO_ANSWER,
     batch_size,
     config_record,
@@ -144,7 +145,8 @@ def _by_node(answers: Iterable[Message], asked: Mapping[str, int]) -> Replies:
             except MalformedMessageError as error:
                 replies.setdefault(node_id, NodeFailure(str(error)))
         elif answer.error.code not in NO_ANSWER:
-            replies.setdefault(node_id, NodeFailure(answer.error.reason or ""))
+            failure = NodeFailure(answer.error.reason or "", answer.error.code == DAILY_LIMIT)
+            replies.setdefault(node_id, failure)
     return replies
 
 

@@ -19,7 +19,7 @@ from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike
 
-from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, config_record, without_mods
+from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, DAILY_LIMIT, config_record, without_mods
 from dubhe_flwr.adapter.arguments import takes, taking
 from dubhe_flwr.adapter.transport import (
     STAGES,
@@ -32,6 +32,7 @@ from dubhe_flwr.adapter.transport import (
 from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
 from dubhe_flwr.clientapp.ledger_file import Save, StateDir, open_ledger
 from dubhe_flwr.errors import (
+    DailyLimitError,
     DataError,
     MalformedMessageError,
     ProtocolError,
@@ -319,7 +320,8 @@ def _answer(node: Node, message: Message, context: Context) -> Message:
     except ProtocolError as error:
         # The node's own log tells its owner whose keys were not trusted.
         log(ERROR if isinstance(error, UntrustedError) else WARNING, "dubhe: refused: %s", error)
-        return Message(Error(CLIENT_APP_ERROR, str(error)), reply_to=message)
+        code = DAILY_LIMIT if isinstance(error, DailyLimitError) else CLIENT_APP_ERROR
+        return Message(Error(code, str(error)), reply_to=message)
     return Message(to_records(reply), reply_to=message)
 
 

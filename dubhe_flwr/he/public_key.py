@@ -44,12 +44,7 @@ class PublicKey:
     Parameters
     ----------
     n : int
-        The modulus.
-
-    Raises
-    ------
-    SettingsError
-        If the modulus is even or has an unsupported size.
+        The modulus; `from_bytes` reads and checks one.
 
     Examples
     --------
@@ -62,11 +57,6 @@ class PublicKey:
     """
 
     n: int
-
-    def __post_init__(self) -> None:
-        check_key_bits(self.bits)
-        if self.n % 2 == 0:
-            raise SettingsError("The modulus is even: give the product of two large primes.")
 
     @property
     def bits(self) -> int:
@@ -131,8 +121,6 @@ class PublicKey:
         >>> secret_key.decrypt(secret_key.public_key.add_up(vectors, num_ciphertexts=2))
         [10, 5]
         """
-        if num_ciphertexts < 1:
-            raise SettingsError(f"num_ciphertexts={num_ciphertexts}: give it at least 1.")
         modulus, products = self.n_square, [gmpy2.mpz(1)] * num_ciphertexts
         num_addends = 0
         for vector in vectors:

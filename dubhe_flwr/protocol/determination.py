@@ -56,7 +56,10 @@ class Volunteers:
 
 
 class Determination(ABC):
-    """What an agent chooses from: selections of clients, one or more of which train together."""
+    """What an agent chooses from: selections of clients, one or more of which train together.
+
+    By default there is a selection for each draw, selections may overlap, and one of them trains.
+    """
 
     pool: int
     """Average number of volunteers for a draw, as a multiple of K."""
@@ -71,11 +74,11 @@ class Determination(ABC):
     def num_draws(self) -> int:
         """Number of draws that a node makes for a round."""
 
-    @abstractmethod
     def num_wanted(self, num_participants: int) -> int:
         """Return how many selections train together."""
+        del num_participants
+        return 1
 
-    @abstractmethod
     def num_selections(
         self, num_draws: int, num_participants: int, num_volunteers: int, *, covered: int, sums: int
     ) -> int:
@@ -83,10 +86,12 @@ class Determination(ABC):
 
         The sums of a round cover at most `covered` clients, and an agent decrypts at most `sums`.
         """
+        del num_participants, num_volunteers, covered, sums
+        return num_draws
 
-    @abstractmethod
     def num_covered(self, sizes: Sequence[int]) -> int:
-        """Return how many clients an agent's sums cover, given the sizes of the selections."""
+        """Return how many clients any of an agent's sums cover, given the selections' sizes."""
+        return max(sizes)
 
     @abstractmethod
     def cut(self, drawn: Volunteers, max_selections: int) -> list[Clients]:
@@ -153,22 +158,6 @@ class Tries(Determination):
     def num_draws(self) -> int:
         """One for each try."""
         return self.number
-
-    def num_wanted(self, num_participants: int) -> int:
-        """Return 1: the best try trains."""
-        del num_participants
-        return 1
-
-    def num_selections(
-        self, num_draws: int, num_participants: int, num_volunteers: int, *, covered: int, sums: int
-    ) -> int:
-        """Return the number of draws."""
-        del num_participants, num_volunteers, covered, sums
-        return num_draws
-
-    def num_covered(self, sizes: Sequence[int]) -> int:
-        """Return the size of the largest try: tries overlap, so each one counts by itself."""
-        return max(sizes)
 
     def cut(self, drawn: Volunteers, max_selections: int) -> list[Clients]:
         """Return the K clients of each try."""

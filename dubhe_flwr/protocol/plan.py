@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from dubhe_flwr.core.prices import PrivacyBound
+from dubhe_flwr.errors import DailyLimitError, ProtocolError
 from dubhe_flwr.protocol.wire.codec import Fields, wire_size
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message
@@ -20,6 +21,12 @@ class NodeFailure:
     """Takes the place of a node's reply if the node answered with an error."""
 
     reason: str
+    at_daily_limit: bool = False  # whether the node refuses today, and not this epoch
+
+    @classmethod
+    def of(cls, error: ProtocolError) -> "NodeFailure":
+        """Return what takes the place of a refused request's reply."""
+        return cls(str(error), isinstance(error, DailyLimitError))
 
 
 Replies = Mapping[int, Mapping[str, object] | NodeFailure]

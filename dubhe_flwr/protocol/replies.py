@@ -7,7 +7,7 @@ from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, NodeFailure, Replies, StageReport
 from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.protocol.wire.envelope import reply_reader
-from dubhe_flwr.protocol.wire.messages import DAY_IS_SPENT, Message
+from dubhe_flwr.protocol.wire.messages import Message
 
 ALIAS_OF_ANOTHER: Final = "alias of another node"
 DAYS_LIMIT: Final = "day's limit of the owner"
@@ -31,7 +31,7 @@ def accept_replies(
         reply = replies.get(node_id)
         reason: str | None = "no reply"
         if isinstance(reply, NodeFailure):
-            reason = DAYS_LIMIT if reply.reason == DAY_IS_SPENT else ERROR_REPLY
+            reason = DAYS_LIMIT if reply.at_daily_limit else ERROR_REPLY
         elif reply is not None:
             try:
                 body: Any = read(reply)  # the header fixes the kind

@@ -85,4 +85,4 @@ def answer(session: ClientSession, request: Fields) -> Fields | NodeFailure:
     try:
         return session.handle(request)
     except ProtocolError as error:
-        return NodeFailure(str(error))
+        return NodeFailure.of(error)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from apis import FIT, TRAIN, Api, in_both_apis
 
-from dubhe_flwr.adapter.arguments import Options, taking
+from dubhe_flwr.adapter.arguments import Options
 from dubhe_flwr.clientapp import register_dubhe
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
@@ -141,22 +141,3 @@ def test_noise_for_another_number_of_clients_is_refused(
     api.dubhe(wrapper(api.wrapped(), *arguments, 6))
     (told,) = (line for line in caplog.messages if line.startswith("dubhe:"))
     assert f"DifferentialPrivacy{kind}Clipping: clients are not sampled uniformly" in told
-
-
-def test_a_function_passes_positional_arguments_on_too() -> None:
-    """Its own arguments come first, then the ones it passes on."""
-    seen: list[Any] = []
-
-    def made(first: int, *, second: int = 2) -> None:
-        seen.append((first, second))
-
-    @taking(made)
-    def function(zeroth: int, **arguments: Any) -> None:
-        seen.append(zeroth)
-        made(**arguments)
-
-    function(0, 1)
-    function(0, first=3, second=4)
-    assert seen == [0, (1, 2), 0, (3, 4)]
-    with pytest.raises(SettingsError, match="function takes no thirst; did you mean first"):
-        function(0, thirst=1)  # type: ignore[call-arg]

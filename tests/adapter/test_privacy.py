@@ -1,15 +1,13 @@
 """Neither what the server receives nor what a node prints reveals labels, in either API."""
 
-import pickle
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
-import pytest
 from apis import LABEL_COUNTS, SELECTION, Api, exchanges_of, in_both_apis
 from disclosure import HEADER, label_secrets
 
-from dubhe_flwr.protocol import ClientSession, Memory, NodePolicy
+from dubhe_flwr.protocol import Memory
 
 pytestmark = in_both_apis
 
@@ -58,21 +56,3 @@ def test_replies_and_checkpoints_hold_nothing_in_the_clear(api: Api, tmp_path: P
         "chosen",
     }
     assert not any(isinstance(value, float) for value in values)
-
-
-def test_a_context_holds_secrets_but_does_not_print_them(api: Api) -> None:
-    """A pickled Context contains key and labels, but no repr of Dubhe's objects shows them."""
-    grid = api.grid()
-    api.run(api.dubhe(), grid, 1)
-    context = next(iter(grid.contexts.values()))
-    memory = Memory.from_fields(dict(context.state["dubhe"]))
-    joined: Any = memory.joined
-    counts: Any = LABEL_COUNTS[int(context.node_config["partition-id"])]
-    assert joined.label_counts == tuple(counts.tolist())
-    _, prime = key_of(joined)
-    assert prime in pickle.dumps(context)
-    session = ClientSession(NodePolicy(label_counts=lambda: counts, alias="3"), memory)
-    for secret in (repr(prime), str(counts)):
-        assert secret not in f"{memory!r} {session!r} {session.policy!r}"
-    with pytest.raises(TypeError, match="never pickled"):
-        pickle.dumps(memory)

@@ -1,7 +1,6 @@
 """Dubhe around Flower's strategies on the in-process runtime, in both APIs."""
 
 import logging
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -192,30 +191,23 @@ def test_only_the_eligible_train(api: Api) -> None:
 
 
 @in_both_apis
-def test_wrong_settings_are_refused_before_the_first_message(
-    api: Api, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("num_nodes", "sentence"),
+    [
+        (NUM_NODES, r"the number of nodes, 24; .*--federation-config 'num"),
+        (2, "2 nodes are connected, fewer than min_cohort=3: a sum"),
+        (1, "1 node is connected, fewer than min_cohort=3: a sum"),
+    ],
+)
+def test_too_few_nodes_are_refused_before_the_first_message(
+    api: Api, num_nodes: int, sentence: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """More participants than nodes is an error before any node gets a message."""
-    strategy, grid = api.dubhe(num_participants=NUM_NODES + 1), api.grid()
-    began = time.monotonic()
-    with (
-        caplog.at_level(logging.INFO, logger="flwr"),
-        pytest.raises(SettingsError, match=r"the number of nodes, 24; .*--federation-config 'num"),
-    ):
-        api.run(strategy, grid)
-    assert grid.batches == []
-    assert time.monotonic() - began < 30, "in process nobody else comes"
-    assert [line for line in caplog.messages if "dubhe:" in line] == []
-
-
-@in_both_apis
-@pytest.mark.parametrize(("num_nodes", "text"), [(2, "2 nodes are"), (1, "1 node is")])
-def test_two_nodes_are_refused_at_once(api: Api, num_nodes: int, text: str) -> None:
-    """Fewer nodes than min_cohort are refused whatever K is, since nobody could hide among them."""
+    """Fewer nodes than K are refused, and fewer than min_cohort whatever K is."""
     grid = api.grid(num_nodes=num_nodes)
-    with pytest.raises(SettingsError, match=f"{text} connected, fewer than min_cohort=3: a sum"):
-        api.run(api.dubhe(), grid)
+    with caplog.at_level("INFO", logger="flwr"), pytest.raises(SettingsError, match=sentence):
+        api.run(api.dubhe(num_participants=NUM_NODES + 1), grid)
     assert grid.batches == []
+    assert [line for line in caplog.messages if "dubhe:" in line] == []
 
 
 @in_both_apis
@@ -382,27 +374,16 @@ def test_a_start_of_the_wrapped_strategy_runs_the_rounds(
         assert [plan.server_round for plan in again.plans] == [4]
 
 
-def test_a_custom_start_may_call_super() -> None:
-    """A custom start may call super(), to prepare something or to read the result."""
-
-    class Prepares(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
-        def start(self, *given: Any) -> Any:
-            self.is_prepared = True
-            return super().start(*given)
-
-    strategy, grid = TRAIN.dubhe(Prepares(fraction_evaluate=0.0)), TRAIN.grid()
-    TRAIN.run(strategy, grid, 2)
-    assert strategy.strategy.is_prepared
-    assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
-
-
-def test_a_custom_start_without_evaluate_fn_keeps_no_checkpoint(tmp_path: Path) -> None:
-    """The error comes before round 1 trains, and says what to call."""
+def test_a_custom_start_may_call_super(tmp_path: Path) -> None:
+    """Without an evaluate_fn it keeps no checkpoint: an error before round 1 says what to call."""
 
     class Forgetful(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
         def start(self, *given: Any) -> Any:
             return super().start(*given[:-1])
 
+    strategy, grid = TRAIN.dubhe(Forgetful(fraction_evaluate=0.0)), TRAIN.grid()
+    TRAIN.run(strategy, grid, 2)
+    assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
     strategy, grid = TRAIN.dubhe(Forgetful(), checkpoint_dir=tmp_path), TRAIN.grid()
     with pytest.raises(SettingsError, match=r"call evaluate_fn, before the first round and after"):
         TRAIN.run(strategy, grid, 2)

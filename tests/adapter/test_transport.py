@@ -140,6 +140,7 @@ def test_a_timeout_covers_the_whole_batch(
 
 
 RAISED, BUSY, GONE = Error(2, "raised"), Error(2, "busy"), Error(5, "gone")
+SPENT = Error(6, "spent")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ RAISED, BUSY, GONE = Error(2, "raised"), Error(2, "busy"), Error(5, "gone")
     [
         ([None], "reply"), ([None, RAISED], "reply"), ([RAISED, None], "reply"),
         ([GONE, None], "reply"), ([RAISED, BUSY], "raised"), ([GONE, RAISED], "raised"),
-        ([GONE], None), ([Error(3, "?"), Error(4, "?")], None), ([], None),
+        ([SPENT], "spent"), ([GONE], None), ([Error(3, "?"), Error(4, "?")], None), ([], None),
     ],
 )  # fmt: skip
 def test_one_reply_per_node_counts(
@@ -167,6 +168,7 @@ def test_one_reply_per_node_counts(
     expected: dict[str | None, Any] = {
         "reply": {node_id: {"alias": "3", "willing": True}},
         "raised": {node_id: NodeFailure("raised")},
+        "spent": {node_id: NodeFailure("spent", at_daily_limit=True)},
         None: {},
     }
     assert replies == expected[kept]

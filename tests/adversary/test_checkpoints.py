@@ -48,7 +48,18 @@ def test_a_damaged_checkpoint_is_named(directory: CheckpointDirectory) -> None:
     assert directory.open()["state"] == {"version": 1}
 
 
-@pytest.mark.parametrize("text", [b"[" * 10**6, b'{"dubhe": true, "array": "9"}', b"\xff", b"{"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" * 10**6,
+        b"\xff",
+        b"{",
+        b'{"dubhe": true}',
+        b'{"dubhe": true, "array": "9"}',
+        b'{"dubhe": true, "parameters": [1]}',
+        b'{"dubhe": true, "record": [["a", "float32", 1, "torch", "b"]]}',
+    ],
+)
 def test_a_forged_checkpoint_is_refused_too(directory: CheckpointDirectory, text: bytes) -> None:
     """An undamaged file with endless nesting or missing arrays is refused, too."""
     np.savez(directory.file, json=np.frombuffer(text, dtype=np.uint8))

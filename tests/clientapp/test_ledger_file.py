@@ -1,6 +1,7 @@
 """Tests of the folder in which a node keeps what it has spent, across runs."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from flwr.app import Context, RecordDict
 
 from dubhe_flwr.clientapp.ledger_file import ledger_name, open_ledger
 from dubhe_flwr.clientapp.node import Node
-from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.errors import DailyLimitError, RefusedError
 from dubhe_flwr.protocol import Memory
 from dubhe_flwr.protocol.node.memory import Account, Ledger
 from dubhe_flwr.protocol.wire.envelope import Envelope
@@ -35,7 +36,7 @@ def test_a_daily_limit_outlasts_a_run(tmp_path: Path) -> None:
         join_in_a_new_run(Node(lambda _context: COUNTS, **limits))
     node = Node(lambda _context: COUNTS, state_dir=lambda _context: tmp_path / "own", **limits)
     join_in_a_new_run(node)
-    with pytest.raises(RefusedError, match="of this node's owner is reached"):
+    with pytest.raises(DailyLimitError, match="of this node's owner is reached"):
         join_in_a_new_run(node)
     kept = tmp_path / "own" / ledger_name("3")
     assert kept.stat().st_mode & 0o777 == 0o600
@@ -55,12 +56,16 @@ def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: 
     assert later.joined.account.spent == (0.5 if counted else 0.0)
 
 
+def _given(counts: Any, _context: Context) -> Any:
+    return counts
+
+
 def test_two_histograms_in_turn_reset_no_account(tmp_path: Path) -> None:
     """Two runs at once use different label counts; each goes on with its own count of sums."""
-    spent = {}
+    spent: dict[int, float] = {}
     first = join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
     for counts in [(60, 0), COUNTS] * 3:
-        memory = join_in_a_new_run(Node(lambda _context, own=counts: own, state_dir=tmp_path))
+        memory = join_in_a_new_run(Node(partial(_given, counts), state_dir=tmp_path))
         assert memory.account.spent == spent.get(len(counts), 0.0)
         spent[len(counts)] = memory.account.spent + 0.125
         with open_ledger(tmp_path, "3") as (kept, save):

@@ -68,7 +68,7 @@ def test_refusals_are_error_replies_and_leave_no_state(
     node = context()
     header = Envelope(bytes(16), "determine", 1)
     reply = app(request(header.seal(HelloRequest()), "determine"), node)
-    assert reply.has_error()
+    assert reply.error.code == 2
     assert "DetermineRequest" in str(reply.error.reason)
     assert caplog.messages == [f"dubhe: refused: {reply.error.reason}"]
     assert not node.state.config_records
@@ -160,6 +160,14 @@ def test_alias_is_the_partition_or_the_node() -> None:
 def test_the_owner_of_a_node_decides(options: dict[str, Any], status: int) -> None:
     """The owner decides on smallest cohort, key size and willingness."""
     assert answer(numpy_client_app(**options), context(), "join").status == status
+
+
+def test_a_daily_limit_has_an_error_code_of_its_own() -> None:
+    """By the code the server knows that the node refuses today, and not this epoch."""
+    app, node = numpy_client_app(simulated=False, max_epochs_per_day=1), context()
+    answer(app, node, "join")
+    again = Envelope(b"f" * 16, "join", 2).seal(JOIN)
+    assert app(request(again, "join"), node).error.code == 6
 
 
 def test_simulated_may_depend_on_the_context() -> None:

@@ -1,7 +1,6 @@
 """Tests of the ranking of class sets."""
 
 from itertools import chain, combinations
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -54,26 +53,6 @@ def test_order_equals_listed_combinations(num_classes: int) -> None:
         ]
         assert codebook.length == len(listed)
         assert [codebook.rank(category) for category in listed] == list(range(len(listed)))
-
-
-@pytest.mark.parametrize(
-    ("reference_set", "offsets"),
-    [
-        ((1, 2, 10), (0, 10, 55, 56)),  # MNIST and CIFAR-10 in section 6.1
-        ((1, 52), (0, 52, 53)),  # FEMNIST in section 6.1
-        ((2, 10), (0, 45, 46)),  # the example of section 5.1
-        ((10,), (0, 1)),
-        ((1, 31, 62), (0, 62, 62 + comb(62, 31), 63 + comb(62, 31))),
-    ],
-)
-def test_offsets_delimit_the_sub_vectors(
-    reference_set: tuple[int, ...], offsets: tuple[int, ...]
-) -> None:
-    """The registry concatenates sub-vectors of C-choose-i slots, as in the paper."""
-    codebook = Codebook(reference_set)
-    assert codebook.offsets == offsets
-    assert codebook.length == offsets[-1]
-    assert codebook.num_classes == reference_set[-1]
 
 
 def test_reference_set_is_a_set() -> None:

@@ -13,7 +13,7 @@ from docs.pages import ROOT
 from dubhe_flwr import errors
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import DAY_IS_SPENT, REPLIES, REQUESTS
+from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS
 
 TEXT = (ROOT / "docs" / "reference" / "wire.md").read_text()
 TYPES: dict[Any, str] = {tuple[int, ...]: "ints", tuple[float, ...]: "floats"}
@@ -65,8 +65,7 @@ def test_the_fields_of_the_header() -> None:
 
 
 def test_the_errors() -> None:
-    """Every protocol error has a row, and the sentence that counts is there word for word."""
-    assert f"`{DAY_IS_SPENT}`" in TEXT
+    """Every protocol error has a row."""
     found = (kind for kind in vars(errors).values() if isinstance(kind, type))
     kinds = {k.__name__ for k in found if issubclass(k, errors.ProtocolError)} - {"ProtocolError"}
     assert set(re.findall(r"^\| `(\w+Error)`", sections()["Errors"], re.MULTILINE)) == kinds

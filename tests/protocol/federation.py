@@ -169,7 +169,7 @@ class Federation(Generic[StateT]):
             reply = self.handle(node_id, altered)
         except ProtocolError as error:
             self.errors.append(error)
-            return NodeFailure(str(error))
+            return NodeFailure.of(error)
         return self.alter_reply(stage, node_id, reply)
 
 

@@ -128,7 +128,7 @@ class Federation(RuleBasedStateMachine):
         try:
             reply = self.sessions[node_id].handle(fields)
         except ProtocolError as error:
-            return NodeFailure(str(error))
+            return NodeFailure.of(error)
         self.replies[node_id].append(reply)
         return reply
 

@@ -4,11 +4,10 @@ import hashlib
 from dataclasses import replace
 from typing import Final
 
-from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.errors import DailyLimitError, RefusedError
 from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.messages import (
-    DAY_IS_SPENT,
     AppointRequest,
     KeygenRequest,
     Message,
@@ -54,7 +53,9 @@ def spend_day(
     allowance = Allowance(today, num_epochs, num_draws)
     spent = num_epochs > policy.max_epochs_per_day or num_draws > policy.max_draws_per_day
     if spent and not policy.simulated:
-        raise RefusedError(DAY_IS_SPENT)
+        raise DailyLimitError(
+            "max_epochs_per_day or max_draws_per_day of this node's owner is reached."
+        )
     return allowance
 
 

@@ -26,8 +26,6 @@ __all__ = [  # re-exported
 
 MAX_DRAWS: Final = 2**20
 """Most draws in a message, which bounds the memory used before a node checks its budget."""
-DAY_IS_SPENT: Final = "max_epochs_per_day or max_draws_per_day of this node's owner is reached."
-"""The only refusal that the server recognises: here the node does not refuse the epoch itself."""
 COMMITTEE: Final = 3
 """Number of members of a committee."""
 _DIGEST_BYTES: Final = 32

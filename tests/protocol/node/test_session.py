@@ -37,11 +37,13 @@ def test_an_alias_that_cannot_travel_is_refused() -> None:
 
 @pytest.mark.parametrize("stage", ENTERED)
 def test_a_request_is_answered_once(stage: Stage) -> None:
-    """Neither the same request nor one with an earlier batch's number is answered afterwards."""
+    """And only in its epoch; afterwards, neither it nor one with an earlier number is answered."""
     with_committee = {"rule": Prices(), "tries": 1}
     of_members = stage in {Stage.APPOINT, Stage.OPEN}
     nodes = federation(**(with_committee if of_members else {"thresholds": "search"}))
     node_id, request = next_request(nodes, stage)
+    foreign = {**request, "epoch": bytes(16)}
+    refuses(nodes, node_id, foreign, StaleMessageError, "an epoch that this node is not in")
     nodes.handle(node_id, request)
     for sequence in (request["sequence"], 1):
         altered = {**request, "sequence": sequence}

@@ -10,7 +10,7 @@ import pytest
 
 from dubhe_lab.paper.trainings import final_accuracy
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 CELLS = sorted((DOCS / "reproduction" / "cells" / "training").glob("*.json"))
 PAGE = (DOCS / "reproduction.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("## Table 2, the accuracy")[2].partition("\n## ")[0]
