@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from protocol.federation import Federation, joined, node_policies, reading_of, skewed_counts
+from protocol.federation import (
+    Federation,
+    joined,
+    node_policies,
+    reading_of,
+    registered,
+    skewed_counts,
+)
 from protocol.nodes import set_policy, signing_key
 
 from dubhe_flwr.core.randomness import gaussian
@@ -365,6 +372,21 @@ class TestALie:
         sums = opened(nodes, batch, replies, total)
         with pytest.raises(RefusedError, match="The sum is not valid"):
             settle_with(nodes, sums)
+
+    def test_a_server_with_one_node_shifts_a_total_unnoticed(self) -> None:
+        """The node knows the factors of the tag, so it can be changed along with the numbers."""
+        nodes = federation()
+        batch = nodes.until(Stage.OPEN)
+        request: Any = next(iter(batch.requests.values()))
+        own, number = registered(nodes, nodes.ids[15]), vault_of(nodes).fields[REGISTRATION].number
+        group = own.keys[EPOCH_ID_BYTES:][: pads.KEY_BYTES]
+        name = prefixed(REGISTRATION.encode(), bytes(8))
+        shift = pads.tagged(
+            [2**18, *[0] * (number - 1)], pads.pad(group, prefixed(b"tag", name), number)
+        )
+        total = pads.written(pads.total([pads.read(request.total, number + 1), shift]))
+        replies = {n: open_with(nodes, batch, n, total=total) for n in batch.requests}
+        settle_with(nodes, opened(nodes, batch, replies, total))
 
     def test_members_who_were_shown_different_sums_open_none(self) -> None:
         """The server tells two members of one node fewer than the third."""

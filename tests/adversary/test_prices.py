@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adversary.price_sums import common_law, drawn
 from numpy.typing import NDArray
 from protocol.federation import (
     Federation,
@@ -22,6 +23,7 @@ from protocol.federation import (
 from protocol.nodes import set_policy
 from scipy.stats import binom
 
+from dubhe_flwr.core.prices import PriceDesign, PriceState
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, StaleMessageError
 from dubhe_flwr.protocol import Batch, Fields, Stage
@@ -90,6 +92,44 @@ class TestAWatchedNode:
         kept = likely > 1e-300
         told = np.sum(likely[kept] * np.log2(likely[kept] / (prior * seen)[kept]))
         assert told == pytest.approx(bits, abs=0.1)
+
+    def test_a_server_that_steers_prices_asks_what_it_wants(self) -> None:
+        """It shifts ten openings, so that a node's draws tell how much it has of each class."""
+        rng, design = np.random.default_rng(1), PriceDesign(C, K, float(V), sigma=4.0)
+        prior, labels = drawn(common_law(), 20_000, rng), drawn(common_law(), 30, rng)
+        logs = np.zeros((len(labels), len(prior)))
+        for label in range(C):
+            mean = np.full(C, 0.6 / (C - 1))
+            mean[label] = 0.4
+            state = design.advance(PriceState(), np.append(mean, rng.uniform(0.2, 0.9)), N, 3.0)
+            chances = [design.probabilities(state, p[None], N, 1.0, rng.random()) for p in labels]
+            yes = rng.binomial(150, np.concatenate(chances))[:, None]
+            above, below = (design.probabilities(state, prior, N, 1.0, r) for r in (0.0, 1.0))
+            found = design.probabilities(state, prior, N)
+            upper = (found - below) / np.maximum(above - below, 1e-12)
+            seen = [binom.pmf(yes, 150, level) for level in (above, below)]
+            logs += np.log(upper * seen[0] + (1.0 - upper) * seen[1] + 1e-12)
+        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+        guesses = weights @ prior / weights.sum(axis=1, keepdims=True)
+        errors = [np.abs(each - labels).sum(axis=1) for each in (guesses, prior.mean(axis=0))]
+        assert np.median(errors[0]) / np.median(errors[1]) == pytest.approx(0.28, abs=0.08)
+
+    def test_a_server_that_steers_prices_makes_all_sums_tell_more(self) -> None:
+        """It shifts the sums, so that all nodes volunteer, and their labels enter in full."""
+        rng, design = np.random.default_rng(1), PriceDesign(C, K, float(V), sigma=4.0)
+        prior, labels = drawn(common_law(), 20_000, rng), drawn(common_law(), 100, rng)
+        state = design.advance(PriceState(), np.append(np.full(C, 0.1), 0.3), N, 3.0)
+        for _ in range(7):
+            state = design.advance(state, np.zeros(C), N, 3.0)
+            assert not state.settled
+            assert design.values(state, labels).sum(axis=1).min() > 0.99
+        deviation = 4.0 / np.sqrt(C * 64 * 7 / 9)  # of an honest member; the first two tell less
+        seen = labels + deviation * rng.normal(size=labels.shape)
+        logs = -((seen[:, None] - prior) ** 2).sum(axis=2) / (2.0 * deviation**2)
+        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+        guesses = weights @ prior / weights.sum(axis=1, keepdims=True)
+        errors = [np.abs(each - labels).sum(axis=1) for each in (guesses, prior.mean(axis=0))]
+        assert np.median(errors[0]) / np.median(errors[1]) == pytest.approx(0.57, abs=0.06)
 
 
 class TestALyingClient:

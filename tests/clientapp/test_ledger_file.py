@@ -63,11 +63,16 @@ def _given(counts: Any, _context: Context) -> Any:
 def test_two_histograms_in_turn_reset_no_account(tmp_path: Path) -> None:
     """Two runs at once use different label counts; each goes on with its own count of sums."""
     spent: dict[int, float] = {}
-    first = join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
-    for counts in [(60, 0), COUNTS] * 3:
-        memory = join_in_a_new_run(Node(partial(_given, counts), state_dir=tmp_path))
-        assert memory.account.spent == spent.get(len(counts), 0.0)
-        spent[len(counts)] = memory.account.spent + 0.125
+    nodes = [
+        Node(lambda _: [60, 0], state_dir=tmp_path),
+        Node(lambda _: COUNTS, state_dir=tmp_path),
+    ]
+    first = join_in_a_new_run(nodes[1])
+    for node in nodes * 3:
+        account = join_in_a_new_run(node).account
+        number = len(account.label_counts)
+        assert account.spent == spent.get(number, 0.0)
+        spent[number] = account.spent + 0.125
         with open_ledger(tmp_path, "3") as (kept, save):
             save(replace(kept, account=kept.account.entered(0.125)))
     with open_ledger(tmp_path, "3") as (kept, _):
