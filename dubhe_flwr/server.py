@@ -60,6 +60,7 @@ class Selection(Selecting[Strategy], Strategy):
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
         """Select the clients, and let the wrapped strategy make their instructions."""
+        self._check_callers()
         plan = self.select(server_round, client_manager)
         if plan.fallback and not plan.participants:
             return []  # no node is connected, so the round is skipped

@@ -157,6 +157,7 @@ class Selection(Selecting[Strategy], Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Select the nodes, and let the wrapped strategy make their messages."""
+        self._check_callers()
         plan = self.select(server_round, grid)
         if plan.fallback and not plan.participants:
             return []  # no node is connected, so the round is skipped

@@ -11,7 +11,12 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from dubhe_flwr.adapter.arguments import DubheArguments, Options, taking
 from dubhe_flwr.adapter.driver import SelectionDriver
-from dubhe_flwr.adapter.wrapped import check_privacy, check_wrapped, layers
+from dubhe_flwr.adapter.wrapped import (
+    check_privacy,
+    check_privacy_around,
+    check_wrapped,
+    layers,
+)
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Coordinator, Plan, Selector
 
@@ -58,6 +63,11 @@ class Selecting(Generic[StrategyT]):
                 )
         self.strategy = strategy
         self.driver = SelectionDriver(self, selector, options)
+
+    def _check_callers(self) -> None:
+        """Check what wraps this strategy, once, before the first selection."""
+        if self.plan is None:
+            check_privacy_around(self, self.driver.selector.num_participants)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.strategy!r})"

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from copy import copy
 from itertools import pairwise
 from logging import WARNING
+from traceback import walk_stack
 from typing import Any
 
 from dubhe_flwr.adapter.transport import log
@@ -65,22 +66,38 @@ def check_privacy(strategy: Any, num_participants: int) -> None:
     For every other such wrapper, log what selection means for its epsilon.
     """
     for layer in layers(strategy):
-        number, name = vars(layer).get("num_sampled_clients"), type(layer).__name__
-        if number is None:
-            continue
-        if number != num_participants:
-            raise SettingsError(
-                f"num_sampled_clients={number} of {name} is not num_participants="
-                f"{num_participants} of Dubhe, so its noise would not fit the clients that train; "
-                "give both the same number."
-            )
-        log(
-            WARNING,
-            "dubhe: %s: clients are not sampled uniformly, so compute epsilon without "
-            "amplification by sampling, for a client that trains in every round; the selection "
-            "itself adds to it (docs/explanation/differential_privacy.md)",
-            name,
+        _check_noise(layer, num_participants)
+
+
+def check_privacy_around(strategy: Any, num_participants: int) -> None:
+    """Check the wrappers around a strategy, which it sees only while they call it."""
+    callers = [frame.f_locals.get("self") for frame, _ in walk_stack(None)]
+    for caller in {id(caller): caller for caller in callers if _num_sampled(caller)}.values():
+        if any(layer is strategy for layer in layers(caller)[1:]):
+            _check_noise(caller, num_participants)
+
+
+def _check_noise(layer: Any, num_participants: int) -> None:
+    number, name = _num_sampled(layer), type(layer).__name__
+    if number is None:
+        return
+    if number != num_participants:
+        raise SettingsError(
+            f"num_sampled_clients={number} of {name} is not num_participants="
+            f"{num_participants} of Dubhe, so its noise would not fit the clients that train; "
+            "give both the same number."
         )
+    log(
+        WARNING,
+        "dubhe: %s: clients are not sampled uniformly, so compute epsilon without "
+        "amplification by sampling, for a client that trains in every round; the selection "
+        "itself adds to it (docs/explanation/differential_privacy.md)",
+        name,
+    )
+
+
+def _num_sampled(layer: Any) -> Any:
+    return getattr(layer, "__dict__", {}).get("num_sampled_clients")
 
 
 @contextmanager

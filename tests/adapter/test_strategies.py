@@ -78,8 +78,10 @@ def test_any_strategy_trains_exactly_the_chosen(api: Api, kind: str, options: An
 @in_both_apis
 @pytest.mark.parametrize("place", ["inside", "outside"])
 @pytest.mark.parametrize("kind", DP)
-def test_privacy_wrappers_work_inside_and_outside(api: Api, kind: str, place: str) -> None:
-    """Dubhe can wrap Flower's DP wrappers and be wrapped by them."""
+def test_privacy_wrappers_work_inside_and_outside(
+    api: Api, kind: str, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Dubhe can wrap Flower's DP wrappers and be wrapped by them, and warns once about epsilon."""
     if place == "inside":
         outer = inner = api.dubhe(private(api, kind, api.wrapped()), simulation="plain")
     else:
@@ -89,6 +91,24 @@ def test_privacy_wrappers_work_inside_and_outside(api: Api, kind: str, place: st
     api.run(outer, grid, 2)
     assert grid.got("train") == [sorted(selected) for selected in inner.selected]
     assert len(inner.selected) == 2
+    told = [line for line in caplog.messages if "clients are not sampled uniformly" in line]
+    assert len(told) == 1
+
+
+@in_both_apis
+@pytest.mark.parametrize("kind", DP)
+def test_noise_around_it_for_another_number_is_refused_before_the_first_message(
+    api: Api, kind: str
+) -> None:
+    """Dubhe finds the wrapper that calls it, also through a wrapper in between."""
+    outer = private(api, kind, private(api, "ServerSideFixed", api.dubhe(simulation="plain")))
+    outer.num_sampled_clients = 7
+    grid = api.grid(mods=DP_MODS.get(kind, ()))
+    with pytest.raises(
+        SettingsError, match=r"num_sampled_clients=7 of .* is not num_participants=6"
+    ):
+        api.run(outer, grid, 1)
+    assert not grid.batches
 
 
 def test_a_seed_fixes_the_sets() -> None:

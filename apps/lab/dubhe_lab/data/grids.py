@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from io import StringIO
 from os import PathLike
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -65,10 +66,15 @@ def counts_of(name: str, cells: pd.DataFrame) -> NDArray[np.int64]:
         row, column = np.argwhere(found < 0)[0]
         cell, what = text[row, column], "not a whole number of samples"
         why = f"{cell[:40]!r} is {'a share' if '%' in cell else what}"
+        heading = cells.columns[column]
+        is_long = (
+            f", or give --client-column and --label-column {quote(heading)} if it holds labels"
+        )
         raise DataError(
             f"{name}, {cells.index[row]}: {why if cell else 'a count is missing'} in the column "
-            f"{cells.columns[column]!r}; write whole numbers of samples without separators and 0 "
-            "for none, or say which columns are counts with --classes FIRST..LAST."
+            f"{heading!r}; write whole numbers of samples without separators and 0 for none, or "
+            "say which columns are counts with --classes FIRST..LAST"
+            f"{is_long if cell[:1].isalpha() else ''}."
         )
     return found
 
