@@ -1,7 +1,6 @@
 """Tests of the folder in which a node keeps what it has spent, across runs."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +53,6 @@ def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: 
     later = memory.with_ledger(Ledger(account=Account("", tuple(COUNTS), spent=0.5)))
     assert later.joined is not None
     assert later.joined.account.spent == (0.5 if counted else 0.0)
-
-
-def _given(counts: Any, _context: Context) -> Any:
-    return counts
 
 
 def test_two_histograms_in_turn_reset_no_account(tmp_path: Path) -> None:
