@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.protocol.node.memory import Account, Membership, Memory
+from dubhe_flwr.protocol.node.memory import Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
@@ -50,8 +50,8 @@ class SimulatedNodes:
                 if reply.label_counts is not None:
                     request: Any = batch.requests[node_id]
                     before = self._sessions.get(node_id)
-                    account = Account() if before is None else before.memory.account
-                    account = account.of(request, reply.label_counts)
+                    kept = Memory() if before is None else before.memory
+                    account = kept.account.of(request, reply.label_counts)
                     memory = Memory(
                         sequence=header.sequence,
                         epochs=header.epoch,
@@ -63,6 +63,7 @@ class SimulatedNodes:
                             delivery_key=b"",  # nothing is sealed for it
                             label_counts=reply.label_counts,
                             account=account,
+                            earlier=kept.earlier(request, account),
                         ),
                     )
                     self._sessions[node_id] = ClientSession(_policy(reply), memory)

@@ -119,6 +119,8 @@ class Readings:
         Sums that are read, as a multiple of what the rule allows a node's labels to enter.
     committee : bool (default: False)
         Whether three members add noise, instead of the nodes.
+    warm : bool (default: False)
+        Whether each period starts from the last prices.
     """
 
     labels: Floats
@@ -129,6 +131,7 @@ class Readings:
     num_joined: int | None = None
     num_sums: float = 1.0
     committee: bool = False
+    warm: bool = False
     sums: list[Sum] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -144,13 +147,14 @@ class Readings:
         assert most is not None
         self.most, wanted = round(self.budget * most) or 2000, round(self.num_sums * most)
         self.entries = np.zeros(len(self.labels), dtype=int)
+        self.last = PriceState()
         period = 0
         while len(self.sums) < (wanted if self.budget else 1):
             self._period(period, wanted if self.budget else 2000)
             period += 1
 
     def _period(self, period: int, most_sums: int) -> None:
-        state = PriceState()
+        state = self.last.renewed() if self.warm and self.last.num_sums else PriceState()
         while (
             len(self.sums) < most_sums
             and not state.settled
@@ -161,6 +165,7 @@ class Readings:
             attendance = self.attendance
             present = everybody if attendance is None else attendance(period, state.num_sums)
             state = self._exchange(state, present)
+        self.last = state
 
     def _exchange(self, state: PriceState, present: Mask) -> PriceState:
         number, opening = int(present.sum()), not state.num_sums

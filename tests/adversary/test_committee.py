@@ -590,7 +590,7 @@ def test_nothing_is_told_apart_from_chance() -> None:
     nodes.rounds(1, 2)
     sent: list[Any] = [e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER]
     vectors: NDArray[np.uint64] = np.array(
-        [np.frombuffer(reply["registration"], dtype=">u8") for reply in sent]
+        [np.frombuffer(reply["registration"], dtype=">u8", count=5) for reply in sent]
     )
     assert len(np.unique(vectors)) == vectors.size
     means = vectors.astype(np.float64).mean(axis=0) / pads.PRIME

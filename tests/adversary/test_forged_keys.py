@@ -62,6 +62,7 @@ def test_an_agent_signs_for_each_recipient() -> None:
             ),
             recipient=public_key_of(nodes, recipient),
             mean_examples=None,
+            state=b"",
         )
         KEYS[nodes.ids.index(agent)].public_key().verify(signature[32:], statement)
 

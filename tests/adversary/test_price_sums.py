@@ -264,6 +264,17 @@ class TestAnAttackerWhoKnowsTheOthers:
         bound = LAST_CLIENT if unknown == 1 else BOUND
         assert median(attack, number, seeds) > bound - MARGIN
 
+    @pytest.mark.parametrize(("number", "seeds"), SIZES)
+    def test_warm_periods(self, number: int, seeds: int) -> None:
+        """Up to 60 periods at nearly the same prices tell no more than as many other sums."""
+
+        def attack(number: int, seed: int, noise: float | None) -> float:
+            readings = Readings(readings_of(number, seed, noise).labels, seed, warm=True)
+            assert sum(each.opening for each in readings.sums) == 1
+            return relative(Attack(readings, [0], LAW).guess(), readings.labels[:1])
+
+        assert median(attack, number, seeds) > LAST_CLIENT - MARGIN
+
     def test_without_noise_the_last_client_is_read(self) -> None:
         """The same attack works on sums without noise."""
         assert max(all_but(1, 20, seed, 0.0) for seed in range(3)) < 0.1

@@ -17,6 +17,10 @@ class Eager(Prices):
 
     name: ClassVar[str] = f"prices of few, of {__name__}"  # pytest imports this module twice
 
+    def can_continue(self, num_clients: int, num_volunteers: int) -> bool:
+        """Return that each epoch starts afresh: the last sum need not settle these prices."""
+        return False
+
     def num_sums(self, frame: Frame, num_clients: int) -> int:
         """Return one sum more than a search for thresholds reads."""
         return NUM_SUMS

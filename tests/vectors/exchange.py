@@ -62,6 +62,7 @@ def messages() -> Iterator[Case]:
         ("join", "", GROUPED),
         ("join", " of real nodes", MNIST),
         ("join", ", numbers in the clear", ANNOUNCED | {"vault": "plain"}),
+        ("join", " of an epoch that goes on", ANNOUNCED | {"continues": OTHER_EPOCH}),
         ("keygen", "", of_three),
         ("keygen", ", signed", of_three | told),
         ("keygen", ", weighted", of_three | {"roster.num-examples": [600, 1, 24]}),
@@ -77,6 +78,7 @@ def messages() -> Iterator[Case]:
         ("register", " for a committee", committee),
         ("register", " for a signed committee", committee | {"committee.signatures": bytes(288)}),
         ("register", " without a key", {"num-joined": 1}),
+        ("register", " in an epoch that goes on", {"num-joined": 1, "state": bytes(208)}),
         ("open", "", opened),
         ("settle", "", _SUM),
         ("participate", "", _DRAW),
@@ -95,8 +97,14 @@ def messages() -> Iterator[Case]:
         ("join", " of a node that stays out", away),
         ("keygen", "", made),
         ("keygen", ", signed", made | {"signatures": bytes(288)}),
+        ("keygen", " in an epoch that goes on", made | {"state": bytes(208)}),
         ("appoint", "", agrees | {"group-digest": bytes(32), "sealed-keys": bytes(720)}),
         ("appoint", ", signed", agrees | {"signature": bytes(96)}),
+        (
+            "appoint",
+            " in an epoch that goes on",
+            agrees | {"group-digest": bytes(32), "sealed-keys": bytes(720), "state": bytes(208)},
+        ),
         ("appoint", " of a member that objects", agrees | {"ranks": [2, 0, -1, 7]}),
         ("register", "", {"registration": b"\x04" * 128, "distribution": b"\x05" * 128}),
         ("register", " without an agent", {"registration": b"\x04" * 128}),
@@ -140,12 +148,14 @@ def ciphertexts() -> Iterator[Case]:
 
 def committees() -> Iterator[Case]:
     """Map three nodes' keys and numbers to their messages, each member's part, and the sum."""
-    group, epoch = bytes(range(32)), EPOCH
-    for name, field, exchange, rows, noise in (
-        ("without noise", "registration", 0, ROWS[0], [[0] * 15] * 3),
-        ("with noise of each member", "registration", 0, ROWS[0], NOISE),
-        ("of a later exchange", "settlement", 1, ROWS[1], [[0] * 15] * 3),
+    made, epoch = bytes(range(32)), EPOCH
+    for name, field, exchange, rows, noise, state in (
+        ("without noise", "registration", 0, ROWS[0], [[0] * 15] * 3, b""),
+        ("with noise of each member", "registration", 0, ROWS[0], NOISE, b""),
+        ("of a later exchange", "settlement", 1, ROWS[1], [[0] * 15] * 3, b""),
+        ("in an epoch that goes on", "registration", 0, ROWS[0], [[0] * 15] * 3, b"state"),
     ):
+        group = ref.group_key(made, state)
         keys = [[ref.hkdf(bytes([i, j]), b"pads") for j in range(3)] for i in range(3)]  # by node
         label = ref.label(field, exchange)
         sent = [
@@ -169,6 +179,9 @@ def committees() -> Iterator[Case]:
             "name": name,
             "parameters": all_typed(SEARCHED | {"vault": "committee", "has-agent": False}),
             "epoch": epoch.hex(),
+            "made-key": made.hex(),
+            "state": state.hex(),
+            "sealed-state": ref.sealed_state(made, state).hex(),
             "group-key": group.hex(),
             "pad-keys": [[key.hex() for key in row] for row in keys],
             "field": field,
@@ -203,12 +216,16 @@ def signatures() -> Iterator[Case]:
         ("three candidates", MNIST | paper([1, 4], "search"), OTHER_EPOCH, "Grüße", 0, 0.0),
     ):
         join = ref.join_statement(epoch, announced, node, alias, examples)
-        key = ref.key_statement(epoch, announced, agent, MODULUS, node, mean)
+        state = b"state" * announced["weighted"]
+        key = ref.key_statement(epoch, announced, agent, MODULUS, node, mean, state)
         yield {
             "name": name,
             "epoch": epoch.hex(),
             "parameters": all_typed(announced),
             "parameters-digest": ref.parameters_digest(announced).hex(),
+            "continued-parameters-digest": ref.parameters_digest(
+                announced | {"continues": EPOCH}
+            ).hex(),
             "signing-key": SIGNER.hex(),
             "public-key": node.hex(),
             "alias": alias,
@@ -218,6 +235,7 @@ def signatures() -> Iterator[Case]:
             "join-signature": ref.sign(SIGNER, join).hex(),
             "agent-public-key": agent.hex(),
             "modulus": MODULUS.hex(),
+            "state": state.hex(),
             "key-statement": key.hex(),
             "key-signature": ref.sign(SIGNER, key).hex(),
         }

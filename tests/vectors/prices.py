@@ -30,16 +30,23 @@ def _recorded(name: str, num_clients: int, rule: Prices, **settings: Any) -> Cas
     nodes.rounds(1, 2)
     assert nodes.errors == []
     played: list[Any] = [each for each in nodes.exchanges if each.node_id == nodes.ids[_NODE]]
-    epochs = list(dict.fromkeys(each.request["epoch"] for each in played))  # their names are random
+    epochs = list(dict.fromkeys(each.request["epoch"] for each in played))
+    names = {
+        epoch: place.to_bytes(16, "big") for place, epoch in enumerate(epochs, 1)
+    }  # not random
     owner = {"alias": str(_NODE), "simulated": True, "min-key-bits": 512}
     own: Sequence[int] = counts[_NODE].tolist()
-    steps = [_step(each, 1 + epochs.index(each.request["epoch"])) for each in played]
+    steps = [_step(each, names) for each in played]
     return session(name, None, *steps, owner=owner, label_counts=own)
 
 
-def _step(played: Any, epoch: int) -> Case:
+def _step(played: Any, names: dict[bytes, bytes]) -> Case:
     """Return a request with its reply."""
-    request = all_typed(played.request | {"epoch": epoch.to_bytes(16, "big")})
+    named = {
+        key: names.get(what, what) if isinstance(what, bytes) else what
+        for key, what in played.request.items()
+    }
+    request = all_typed(named)
     body = {name: what for name, what in played.reply.items() if name not in played.request}
     if body.pop("public-key", None):  # it is random, too
         sizes = {"public-key": 32}

@@ -250,6 +250,16 @@ def pad_name(group: bytes, name: bytes, number: int) -> bytes:
     return prefixed(name, struct.pack(">q", number), hashlib.sha256(group).digest())
 
 
+def group_key(made: bytes, state: bytes) -> bytes:
+    """Return the key that nodes use, from the one that the first member made and a state."""
+    return hkdf(made, prefixed(b"group", state))
+
+
+def sealed_state(key: bytes, state: bytes) -> bytes:
+    """Return how the last epoch ended, sealed once for all nodes that know a key."""
+    return AESGCM(hkdf(key, b"state")).encrypt(bytes(12), state, None)
+
+
 def tagged(group: bytes, name: bytes, values: Sequence[int]) -> list[int]:
     """Return numbers followed by their tag."""
     factors = pad(group, prefixed(b"tag", name), len(values))
@@ -330,7 +340,10 @@ def parameters_digest(announced: Announced) -> bytes:
     """Return the SHA-256 of all announced parameters, by name."""
     parts: list[bytes] = []
     for name, value in sorted(announced.items()):
-        written = value.encode() if isinstance(value, str) else struct.pack(">q", value)
+        if isinstance(value, bytes):
+            written = value
+        else:
+            written = value.encode() if isinstance(value, str) else struct.pack(">q", value)
         parts += [name.encode(), written]
     return hashlib.sha256(prefixed(*parts)).digest()
 
@@ -357,6 +370,7 @@ def key_statement(  # noqa: PLR0917 - everything that is signed
     modulus: bytes,
     recipient: bytes,
     mean: float = 0.0,
+    state: bytes = b"",
 ) -> bytes:
     """Return what an agent signs for a recipient."""
     return prefixed(
@@ -369,6 +383,7 @@ def key_statement(  # noqa: PLR0917 - everything that is signed
         layout_digest(announced),
         recipient,
         struct.pack(">d", mean),
+        hashlib.sha256(state).digest(),
     )
 
 

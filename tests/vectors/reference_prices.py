@@ -132,10 +132,11 @@ def noise(terms: Terms, exchange: int, rng: np.random.Generator, share: float) -
     return found
 
 
-def noise_of_members(terms: Terms, seed: int, sequence: int, exchange: int) -> list[list[int]]:
+def noise_of_members(state: State, seed: int, sequence: int, exchange: int) -> list[list[int]]:
     """Return the noise of each committee member in a sum."""
-    paths = [("member", sequence, exchange, place) for place in range(terms.members)]
-    return [noise(terms, exchange, ref.generator(seed, *path), 1.0) for path in paths]
+    paths = [("member", sequence, exchange, place) for place in range(state.terms.members)]
+    drawn = [ref.generator(seed, *path) for path in paths]
+    return [noise(state.terms, state.num_sums, rng, 1.0) for rng in drawn]
 
 
 def numbers(state: State, node: Node, rng: np.random.Generator, *, is_spent: bool) -> list[int]:
@@ -449,15 +450,28 @@ def nodes_of(announced: ref.Announced, label_counts: Sequence[Sequence[int]]) ->
     return found
 
 
+def begun(terms: Terms, last: State | None) -> State:
+    """Return the state before the first sum of an epoch, which may go on from another state."""
+    if last is None:
+        return State(terms)
+    point = last.point or [0.0] * (1 + terms.width(1))
+    return replace(last, terms=terms, num_sums=1, settled=False, point=point)
+
+
 def epoch(
-    announced: ref.Announced, nodes: Sequence[Node], seed: int, sequence: int
+    announced: ref.Announced,
+    nodes: Sequence[Node],
+    seed: int,
+    sequence: int,
+    last: State | None = None,
 ) -> tuple[list[float], State | None, int]:
     """Return each node's probability, the last state, and the number of sums.
 
+    If the epoch goes on from the last one, `last` is that epoch's last state.
     The nodes count the sums that they enter, and keep what outlasts the epoch.
     """
     terms = Terms(announced, len(nodes[0].labels), len(nodes))
-    state = State(terms)
+    state = begun(terms, last if "continues" in announced else None)
 
     def rngs(exchange: int) -> list[np.random.Generator]:
         """Return each node's random generator in an exchange."""
@@ -471,15 +485,17 @@ def epoch(
             is_spent = node.is_spent(terms)
             told.append(numbers(state, node, rng, is_spent=is_spent))
             node.spent += node.cost(terms)
-        told += noise_of_members(terms, seed, sequence, state.num_sums)
+        told += noise_of_members(state, seed, sequence, exchange)
         return [sum(column) for column in zip(*told, strict=True)]
 
-    sums = add_up(rngs(0))
+    exchange = 0
+    sums = add_up(rngs(exchange))
     if not terms.has_prices or terms.drowns:
         return [min(1.0, terms.volunteers / terms.clients)] * terms.clients, None, 1
     while True:
         state, found = advanced(state, sums), []
-        draws = rngs(state.num_sums)
+        exchange += 1
+        draws = rngs(exchange)
         for node, rng in zip(nodes, draws, strict=True):
             is_spent = node.is_spent(terms)
             at = node.kept if is_spent and node.kept else state
@@ -489,5 +505,5 @@ def epoch(
         sums = add_up(draws)
     for node in nodes:
         if not node.is_spent(terms) or not node.kept:
-            node.kept, node.left = state, state.as_floats()
-    return found, state, state.num_sums
+            node.kept, node.left = state, replace(state, num_sums=1).as_floats()
+    return found, state, exchange

@@ -1,6 +1,7 @@
 """The package does what the vectors say; authors of another client have the same vectors."""
 
 import json
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy
 from dubhe_flwr.protocol.node.memory import Allowance, Membership, Registration
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Population, Settled
 from dubhe_flwr.protocol.vaults import Label
-from dubhe_flwr.protocol.vaults.committee import Committee, Member
+from dubhe_flwr.protocol.vaults.committee import Committee, Member, _bound
 from dubhe_flwr.protocol.vaults.paillier import Paillier
 from dubhe_flwr.protocol.wire.codec import decode
 from dubhe_flwr.protocol.wire.envelope import (
@@ -39,7 +40,13 @@ from dubhe_flwr.protocol.wire.envelope import (
     open_request,
     reply_reader,
 )
-from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, JoinRequest, OpenRequest
+from dubhe_flwr.protocol.wire.messages import (
+    REPLIES,
+    REQUESTS,
+    JoinRequest,
+    OpenRequest,
+    RegisterRequest,
+)
 from dubhe_flwr.protocol.wire.roster import alias_digest
 from dubhe_flwr.protocol.wire.statements import join_statement, key_statement, parameters_digest
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
@@ -176,8 +183,14 @@ def test_a_ciphertext(case: Case) -> None:
 @cases("committees")
 def test_a_sum_that_a_committee_opens(case: Case) -> None:
     """Nodes send these vectors, members these parts of the total, and the sum is as given."""
-    vault = terms_of(announced(case["parameters"]), 4).vault
+    told = announced(case["parameters"])
+    vault = terms_of(told, 4).vault
     assert isinstance(vault, Committee)
+    made, state = (bytes.fromhex(case[name]) for name in ("made-key", "state"))
+    request = RegisterRequest(3, state=bytes.fromhex(case["sealed-state"]))
+    assert _bound(made, state).hex() == case["group-key"]
+    goes_on = Committee(replace(told, continues=inputs.EPOCH), vault.fields)
+    assert goes_on.opened_state(request, made) == state
     label = Label(case["field"], case["exchange"])
     epoch, group = bytes.fromhex(case["epoch"]), bytes.fromhex(case["group-key"])
     by_node = [[bytes.fromhex(key) for key in row] for row in case["pad-keys"]]
@@ -188,20 +201,20 @@ def test_a_sum_that_a_committee_opens(case: Case) -> None:
     assert [vector.hex() for vector in sent] == case["sent"]
     total = vault.adder(b"", label.field).add_up(sent)
     assert total.hex() == case["total"]
-    request = OpenRequest(label.exchange, bytes.fromhex(case["covered"]), total)
+    asked = OpenRequest(label.exchange, bytes.fromhex(case["covered"]), total)
     parts = [
         vault.release(
             Member(place, bytes(32), b"".join(row[place] for row in by_node), bytes(32)),
             keys[0],
             None,
             label,
-            request,
+            asked,
             np.array(noise),
         )
         for place, noise in enumerate(case["noise"])
     ]
     assert [part.sealed.hex() for part in parts] == case["parts"]
-    found = vault.read(keys[1], label, vault.opened(total, request.covered, parts), 3)
+    found = vault.read(keys[1], label, vault.opened(total, asked.covered, parts), 3)
     assert found.tolist() == case["sum"]
 
 
@@ -236,9 +249,10 @@ def test_statements_and_signatures(case: Case) -> None:
     public_key = PublicKey.from_bytes(bytes.fromhex(case["modulus"]), 512)
     agent = bytes.fromhex(case["agent-public-key"])
     join = join_statement(epoch, told, recipient, case["num-examples"], alias_digest(case["alias"]))
-    key = key_statement(
-        epoch, told, layout_of(case), agent, public_key, recipient, case["mean-examples"]
-    )
+    continued = parameters_digest(replace(told, continues=inputs.EPOCH))
+    assert continued.hex() == case["continued-parameters-digest"]
+    means = case["mean-examples"], bytes.fromhex(case["state"])
+    key = key_statement(epoch, told, layout_of(case), agent, public_key, recipient, *means)
     for name, statement in (("join", join), ("key", key)):
         assert statement.hex() == case[f"{name}-statement"]
         assert keys.sign(statement).hex() == case[f"{name}-signature"]

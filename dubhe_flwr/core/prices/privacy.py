@@ -54,9 +54,10 @@ class PrivacyBound:
         return cls(of_epoch, of_budget, num_sums, most_sums)
 
     def __str__(self) -> str:
+        sums = "1 sum" if self.num_sums == 1 else f"{self.num_sums} sums"
         return (
             f"At worst the noisy sums reveal epsilon {self.epoch:.0f} about one client "
-            f"in this registration period ({self.num_sums} sums), and "
+            f"in this registration period ({sums}), and "
             f"{self.budget:.0f} once its budget of {self.most_sums} sums is spent, "
             "at delta 1e-5. This bound is weak. The attacks that we measured learned "
             "little in the median, and more about some clients; sums for tries and groups are "

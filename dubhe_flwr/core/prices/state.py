@@ -13,6 +13,9 @@ from dubhe_flwr.errors import RefusedError
 MEMORY: Final = 6
 """Number of latest exchanges that a fit takes into account."""
 
+_LARGEST: Final = 2.0**40
+"""Larger numbers could overflow for some labels only, so that a refusal would reveal them."""
+
 
 class Exchange(NamedTuple):
     """An exchange: its point, the means over all nodes of ``P w p`` and P, and their noise."""
@@ -58,6 +61,10 @@ class PriceState:
         history = (latest, *self.history)[:MEMORY]
         return replace(self, num_sums=self.num_sums + 1, history=history)
 
+    def renewed(self) -> Self:
+        """Return the state from which the next epoch starts, as after its opening."""
+        return replace(self, num_sums=1, settled=False)
+
     def as_floats(self) -> tuple[float, ...]:
         """Return the state as a flat tuple."""
         return (float(self.num_sums), *self.opening, *self.point, *chain(*self.history))
@@ -70,7 +77,8 @@ class PriceState:
         """
         opening, point = 1 + num_classes + 3, 1 + num_classes + 3 + width
         history, latest = np.array(values[point:]), width + num_classes + 2
-        if len(values) < point or history.size % latest or not np.all(np.isfinite(values)):
+        fits = len(values) >= point and not history.size % latest
+        if not (fits and values[0] >= 1.0 and np.all(np.abs(values) <= _LARGEST)):
             raise RefusedError("The saved state does not belong to these prices.")
         rows = tuple(map(tuple, history.reshape(-1, latest).tolist()))
         parts = tuple(values[1:opening]), tuple(values[opening:point]), rows

@@ -39,6 +39,9 @@ class Run:
     # How many failed epochs each node was part of; those that lie are in all of them.
     failures: Mapping[int, int] = field(default_factory=dict)
     num_refused_epochs: int = 0  # in a row; each one halves the number of nodes asked next
+    # Identity of the epoch that the next one continues; None if the rule has to start afresh.
+    continued: bytes | None = None
+    settled: frozenset[int] = frozenset()  # nodes that settled in the last epoch that was settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +141,13 @@ class Context:
     def agents(self, node_ids: Sequence[int]) -> tuple[int, ...]:
         """Return the nodes in the order in which to ask them to be an epoch's agent.
 
-        Agents of an epoch that was refused in this round come last: they may be the cause.
+        Agents of an epoch that was refused in this round come last: they may be the cause. Before
+        them come nodes that cannot say how the last epoch ended.
         """
         lots = generator(self.run.seed, "keygen", self.server_round).permutation(len(node_ids))
         suspects = self.round.used_agents if self.round.num_renewals else frozenset()
-        return tuple(sorted((node_ids[lot] for lot in lots), key=lambda node: node in suspects))
+        settled, drawn = self.run.settled, (node_ids[lot] for lot in lots)
+        return tuple(sorted(drawn, key=lambda node: (node in suspects, node not in settled)))
 
     def give_up(self, sentence: str, epoch: Epoch | None) -> NoReturn:
         """Give up the round; the epoch, if any, may go on in the next one."""

@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Final
+
+import numpy as np
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.he.sealing import RecipientKey
@@ -29,6 +32,9 @@ from dubhe_flwr.protocol.wire.messages import (
 from dubhe_flwr.protocol.wire.roster import LARGEST_WEIGHT, alias_digest
 from dubhe_flwr.protocol.wire.statements import join_statement
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
+
+_FLOAT: Final = np.dtype(">f8")
+_ROUNDING: Final = 1e-9  # platforms may differ by less
 
 
 def join(
@@ -66,6 +72,7 @@ def join(
             delivery_key.to_bytes(),
             counts,
             account,
+            earlier=memory.earlier(request, account),
         )
     epochs = (memory.epochs + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
     account = memory.account if joined is None else joined.account
@@ -97,17 +104,22 @@ def register(
         raise RefusedError("This node has already registered in this epoch.")
     if (request.mean_examples is not None) != announced.weighted:
         raise RefusedError("The mean number of samples belongs to weighted epochs only.")
-    keys = terms.vault.accept(
+    keys, state = terms.vault.accept(
         seat_of(policy, joined), request, None if before is None else before.keys
     )
+    left = _left(joined, state)
     weight = _weight(joined, request.mean_examples)
-    registered = Registration(keys, weight, num_joined=request.num_joined)
+    registered = Registration(keys, weight, num_joined=request.num_joined, memory=left)
     population = population_of(joined, request.num_joined, request.num_joined)
     own = own_of(policy, joined, registered, request.num_joined, exchange=0)
     registered = replace(registered, is_silent=own.frozen is not None)
+    if left is None:
+        numbers = terms.rule.contribution(own, population)
+    else:
+        numbers = terms.rule.continued(own, population, left)
     hide = partial(terms.vault.hide, keys)
     reply = RegisterReply(
-        hide(Label(REGISTRATION), terms.rule.contribution(own, population)),
+        hide(Label(REGISTRATION), numbers),
         hide(Label(DISTRIBUTION), terms.weighted_distribution(own))
         if announced.has_agent
         else None,
@@ -115,6 +127,18 @@ def register(
     account = joined.account.entered(share_of_budget(joined, weight, request.num_joined))
     keep(replace(joined, registered=registered, account=account))
     return reply
+
+
+def _left(joined: Membership, state: bytes) -> tuple[float, ...] | None:
+    """Return what the last epoch left, or None; refuse if the node itself knows otherwise."""
+    if joined.announced.continues is None:
+        return None
+    if len(state) % _FLOAT.itemsize:
+        raise RefusedError("The result of the last epoch is not readable.")
+    told, own = np.frombuffer(state, _FLOAT), np.array(joined.earlier)
+    if own.size and not (told.shape == own.shape and np.all(np.abs(told - own) <= _ROUNDING)):
+        raise RefusedError("The result of the last epoch is not what this node knows.")
+    return tuple(told.tolist())
 
 
 def _weight(joined: Membership, mean_examples: float | None) -> float:
@@ -127,4 +151,5 @@ def _weight(joined: Membership, mean_examples: float | None) -> float:
 
 def seat_of(policy: NodePolicy, joined: Membership) -> Seat:
     """Return what the node brings to the vault of the epoch."""
-    return Seat(joined.epoch, joined.delivery_key, policy.pinned)
+    state = np.array(joined.earlier, _FLOAT).tobytes()
+    return Seat(joined.epoch, joined.delivery_key, policy.pinned, state)

@@ -56,6 +56,7 @@ class Registration(Hidden):
     num_draws: int = 0  # draws charged to the epoch's budget
     num_sums: int = 0  # sums decrypted as an agent
     is_silent: bool = False  # whether its account was spent, so its labels entered no sum
+    memory: tuple[float, ...] | None = None  # the rule's, from the epoch that this one continues
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -113,6 +114,8 @@ class Membership(Hidden):
     label_counts: tuple[int, ...]  # length C, as read when the node joined
     account: Account = Account()  # of these label counts
     was_appointed: bool = False  # whether it was asked to be in the committee, or the agent
+    earlier: tuple[float, ...] = ()  # how the rule settled in the epoch that this one continues
+    result: tuple[float, ...] = ()  # how it settled in this epoch
     has_made_key: bool = False  # whether it was the agent; a node makes one key in an epoch
     registered: Registration | None = None
     member: Member | None = None  # its state as a member of the committee, if it is one
@@ -182,6 +185,13 @@ class Memory(Hidden):
         """Return whether the node was asked to join that epoch before."""
         starts = range(0, len(self.epochs), EPOCH_ID_BYTES)
         return any(self.epochs[start : start + EPOCH_ID_BYTES] == epoch for start in starts)
+
+    def earlier(self, announced: JoinRequest, account: Account) -> tuple[float, ...]:
+        """Return how the rule settled in the epoch that an announced one continues, if known."""
+        before, continued = self.joined, (announced.continues, account.rule)
+        if before is None or (before.epoch, before.account.rule) != continued:
+            return ()
+        return before.result
 
     def to_fields(self) -> Fields:
         """Return what the node keeps on its own host."""

@@ -83,7 +83,8 @@ def read_sum(
     num_registered = request.num_clients if reading is None else reading.num_registered
     keep(replace(joined, registered=replace(registered, has_refused=True)))
     try:
-        outcome = _outcome(policy, joined, registered, request, num_registered)
+        own = own_of(policy, joined, registered, num_registered, request.exchange + 1)
+        outcome = _outcome(own, joined, registered, request, num_registered)
         reading = Reading(
             digests,
             num_registered,
@@ -95,16 +96,18 @@ def read_sum(
             where = where_raised(error)
             logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, where)
         raise RefusedError(INVALID_SUM) from None
-    registered, account = replace(registered, reading=reading), joined.account
+    joined = replace(joined, registered=replace(registered, reading=reading))
     if isinstance(outcome, Settled) and outcome.left:
-        account = replace(account, left=outcome.left)
-    joined = replace(joined, registered=registered, account=account)
+        joined = replace(joined, result=outcome.left)
+        # A node keeps the prices with which its account ran out.
+        if not (registered.is_silent or own.frozen):
+            joined = replace(joined, account=replace(joined.account, left=outcome.left))
     keep(joined)
     return joined, outcome
 
 
 def _outcome(
-    policy: NodePolicy,
+    own: Own,
     joined: Membership,
     registered: Registration,
     request: SettleRequest,
@@ -125,9 +128,9 @@ def _outcome(
     if announced.in_the_clear:
         sums += noise_of_members(joined, planned, request.exchange)
     outcome = terms.rule.settle(
-        own_of(policy, joined, registered, num_registered, request.exchange + 1),
+        own,
         population,
-        None if reading is None else reading.memory,
+        registered.memory if reading is None else reading.memory,
         sums,
     )
     if not 0.0 <= outcome.probability <= 1.0:
@@ -137,14 +140,8 @@ def _outcome(
         outcome = Settled(outcome.probability)
     if registered.is_silent and not joined.account.left:
         # Different prices, say after a change of settings, would reveal more about its labels.
-        return _without_labels(outcome, min(1.0, num_volunteers / num_registered))
+        return replace(outcome, probability=min(1.0, num_volunteers / num_registered))
     return outcome
-
-
-def _without_labels(outcome: Settled | Unsettled, probability: float) -> Settled | Unsettled:
-    """Return the outcome with a probability that does not depend on the node's labels."""
-    outcome = replace(outcome, probability=probability)
-    return replace(outcome, left=()) if isinstance(outcome, Settled) else outcome
 
 
 def population_of(joined: Membership, num_clients: int, num_registered: int) -> Population:

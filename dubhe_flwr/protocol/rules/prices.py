@@ -128,9 +128,11 @@ class Prices(Rule):
         return None if self.target in {None, "own"} else len(self.target)
 
     def registration_slots(self, frame: Frame) -> Slots:
-        """Return the slots of a contribution to the opening."""
+        """Return the slots of a contribution to the first sum: an opening, or an exchange."""
         if frame.num_classes < 2:
             raise SettingsError(f"num_classes={frame.num_classes} must be at least 2 for prices.")
+        if frame.continues:
+            return self.settlement_slots(frame)
         number = self.settlement_slots(frame).number + 1
         return Slots(number, self._fixed_point(frame, opening=True).max_value)
 
@@ -174,8 +176,18 @@ class Prices(Rule):
         """Return the noise's standard deviation for each slot of a sum; None without noise."""
         if self.noise == 0.0:
             return None
-        design = self._design(population)
-        return UNIT * design.deviations(population.num_clients, opening=exchange == 0)
+        design, opening = self._design(population), not (exchange or population.frame.continues)
+        return UNIT * design.deviations(population.num_clients, opening=opening)
+
+    def can_continue(self, num_clients: int, num_volunteers: int) -> bool:
+        """Return whether there are prices: not if all nodes volunteer, or the pool is too small."""
+        return num_volunteers < num_clients and not self._drowns(num_volunteers)
+
+    def continued(
+        self, own: Own, population: Population, left: tuple[float, ...]
+    ) -> NDArray[np.int64]:
+        """Return the node's contribution to an exchange at the last prices, with its noise."""
+        return self._contribution(own, population, self._design(population).restored(left))
 
     def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:
         """Return the node's contribution to the opening, with its share of the noise."""
@@ -204,7 +216,7 @@ class Prices(Rule):
         # Sums that label counts may no longer enter would contain only noise.
         most = min(1 + _MOST_EXCHANGES, self.most_entries(volunteers) or inf)
         if state.settled or state.num_sums >= most:
-            return Settled(probability, left=() if own.frozen else state.as_floats())
+            return Settled(probability, left=state.renewed().as_floats())
         contribution = self._contribution(own, population, state)
         return Unsettled(probability, contribution, state.as_floats())
 

@@ -38,11 +38,14 @@ class Frame:
         Most clients that a sum covers.
     largest_weight : float (default: 1)
         Largest weight of a node; 1 where all count the same.
+    continues : bool (default: False)
+        Whether the rule starts from the result of an earlier epoch.
     """
 
     num_classes: int
     max_clients: int
     largest_weight: float = 1.0
+    continues: bool = False
 
 
 @dataclass(frozen=True, repr=False)  # repr would show its labels
@@ -125,7 +128,8 @@ class Settled:
     finding : tuple of float (default: empty)
         What the rule reports to the operator; the same at every node.
     left : tuple of float (default: empty)
-        What the node falls back on once its label counts may enter no further sum (`Own.frozen`).
+        What the next epoch may start from, and what the node falls back on once its label counts
+        may enter no further sum (`Own.frozen`); the same at every node.
     """
 
     probability: float
@@ -224,7 +228,8 @@ class Rule(ABC):
         population : Population
             What it knows about the federation.
         memory : tuple of float or None
-            What `Unsettled` kept; None for the sum of the registrations.
+            What `Unsettled` kept. For the sum of the registrations, what an earlier epoch left, or
+            None.
         sums : ndarray of int64, shape (Slots.number,)
             The sum.
 
@@ -234,6 +239,21 @@ class Rule(ABC):
             If no contributions can add up to this sum. The message must reveal nothing about the
             node's own labels.
         """
+
+    def can_continue(self, num_clients: int, num_volunteers: int) -> bool:
+        """Return whether the next epoch can start from `Settled.left` of an epoch of this size."""
+        del num_clients, num_volunteers
+        return False
+
+    def continued(
+        self, own: Own, population: Population, left: tuple[float, ...]
+    ) -> NDArray[np.int64]:
+        """Return what a node registers in an epoch that starts from what the last one left.
+
+        Raises `RefusedError` if it does not fit the rule.
+        """
+        del own, population, left
+        raise RefusedError("The rule cannot go on from an earlier epoch.")
 
     def settlement_slots(self, frame: Frame) -> Slots | None:
         """Return the shape of a contribution to each later sum; None if there is none."""

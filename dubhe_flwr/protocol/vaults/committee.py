@@ -166,10 +166,11 @@ class Committee(Vault):
         scope = self._scope(seat.epoch, roster)
         pad_keys = b"".join(_pad_key(own, key, scope, own.public_bytes, key) for key in keys)
         member = Member(place, roster, pad_keys, secrets.token_bytes(pads.KEY_BYTES))
-        digest, sealed = b"", b""
+        digest, sealed, state = b"", b"", None
         if place == 0:
             group = secrets.token_bytes(pads.KEY_BYTES)
-            digest = _digest(group)
+            state = self.sealed_state(seat, group)
+            digest = _digest(_bound(group, seat.state))
             sealed = b"".join(_sealed(group, key, scope) for key in keys)
         signature = None
         if seat.pinned is not None:
@@ -186,7 +187,7 @@ class Committee(Vault):
                     request.roster.mean_examples,
                 )
             )
-        return AppointReply(digest, sealed, signature), member
+        return AppointReply(digest, sealed, signature, state=state), member
 
     def release(  # noqa: PLR0917 - a member, its keys, a sum and its noise
         self,
@@ -265,7 +266,9 @@ class Committee(Vault):
 
     # --- a node -----------------------------------------------------------------------------------
 
-    def accept(self, seat: Seat, request: RegisterRequest, before: bytes | None) -> bytes:
+    def accept(
+        self, seat: Seat, request: RegisterRequest, before: bytes | None
+    ) -> tuple[bytes, bytes]:
         """Open the group key, and agree on pads with the members.
 
         With pinned keys, check that each member has signed who joined, how many samples they have
@@ -284,13 +287,15 @@ class Committee(Vault):
         if len(set(member_keys)) < COMMITTEE:
             raise RefusedError("A committee has three members.")
         info = prefixed(b"group", scope, own.public_bytes)
-        group = own.decrypt(appointed.sealed_key, info)
-        if len(group) != pads.KEY_BYTES or _digest(group) != appointed.group_digest:
+        made = own.decrypt(appointed.sealed_key, info)
+        state = self.opened_state(request, made)
+        group = _bound(made, state)
+        if len(made) != pads.KEY_BYTES or _digest(group) != appointed.group_digest:
             raise RefusedError("The group key is not the one that the first member made.")
         pad_keys = b"".join(
             _pad_key(own, member, scope, member, own.public_bytes) for member in member_keys
         )
-        return _Keys(seat.epoch, group, signers, pad_keys).to_bytes()
+        return _Keys(seat.epoch, group, signers, pad_keys).to_bytes(), state
 
     def hide(self, keys: bytes, label: Label, numbers: Numbers) -> bytes:
         """Return the numbers and their tag, plus the pads from all members."""
@@ -441,6 +446,11 @@ def _sealed(group: bytes, recipient: bytes, scope: bytes) -> bytes:
         return seal_bytes(group, recipient, prefixed(b"group", scope, recipient))
     except MalformedMessageError:
         return secrets.token_bytes(SEALED_GROUP_KEY_BYTES)
+
+
+def _bound(group: bytes, state: bytes) -> bytes:
+    """Bind the group key to the state: nodes that start from another one can read no sum."""
+    return pads.derived_key(group, prefixed(b"group", state))
 
 
 def _factors(group: bytes, label: Label, number: int) -> pads.Residues:

@@ -58,15 +58,17 @@ class Paillier(Vault):
         secret_key = generate_secret_key(announced.key_bits)
         public_key, context = secret_key.public_key, self.sealing_context(seat.epoch, own)
         sealed = b"".join(_seal_or_fill(secret_key, each, context) for each in recipients)
-        signatures = None
+        signatures, state = None, self.sealed_state(seat, secret_key.to_bytes())
         if seat.pinned is not None:
             signatures = b"".join(
-                seat.pinned.sign(self._statement(seat, own, public_key, each, mean_examples))
+                seat.pinned.sign(self._statement(seat, own, public_key, each, mean_examples, state))
                 for each in recipients
             )
-        return KeygenReply(public_key.to_bytes(), sealed, signatures)
+        return KeygenReply(public_key.to_bytes(), sealed, signatures, state)
 
-    def accept(self, seat: Seat, request: RegisterRequest, before: bytes | None) -> bytes:
+    def accept(
+        self, seat: Seat, request: RegisterRequest, before: bytes | None
+    ) -> tuple[bytes, bytes]:
         """Open the sealed key; with pinned keys, only if a trusted agent made it for this node.
 
         The server may ask a second agent, whose key has a different modulus.
@@ -80,11 +82,13 @@ class Paillier(Vault):
         agent = delivered.agent_public_key
         if seat.pinned is not None:
             own = seat.delivery_key.public_bytes
-            statement = self._statement(seat, agent, public_key, own, request.mean_examples)
+            told = own, request.mean_examples, request.state
+            statement = self._statement(seat, agent, public_key, *told)
             _check_signed(seat.pinned, delivered, statement)
         context = self.sealing_context(seat.epoch, agent)
         opened = open_sealed(delivered.sealed_key, seat.delivery_key, context, public_key)
-        return delivered.modulus + opened.to_bytes()
+        prime = opened.to_bytes()
+        return delivered.modulus + prime, self.opened_state(request, prime)
 
     def hide(self, keys: bytes, label: Label, numbers: Numbers) -> bytes:
         """Return the numbers, packed and encrypted."""
@@ -111,17 +115,17 @@ class Paillier(Vault):
         """Return what a sealed key is bound to."""
         return SealingContext(PROTOCOL_TAG, epoch, agent, self.layout.digest())
 
-    def _statement(
+    def _statement(  # noqa: PLR0917 - everything that the statement binds
         self,
         seat: Seat,
         agent: bytes,
         public_key: PublicKey,
         recipient: bytes,
         mean_examples: float | None,
+        state: bytes | None,
     ) -> bytes:
-        return key_statement(
-            seat.epoch, self.announced, self.layout, agent, public_key, recipient, mean_examples
-        )
+        told = recipient, mean_examples, state
+        return key_statement(seat.epoch, self.announced, self.layout, agent, public_key, *told)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,11 @@ import numpy as np
 from dubhe_flwr.errors import DecryptionError, InvalidCiphertextError, RefusedError
 from dubhe_flwr.he.layout import MAX_SLOT_BITS
 from dubhe_flwr.protocol.vaults.vault import Adder, Label, Numbers, Seat, Vault
-from dubhe_flwr.protocol.wire.messages import RegisterRequest
+from dubhe_flwr.protocol.wire.messages import (
+    KeygenReply,
+    KeygenRequest,
+    RegisterRequest,
+)
 
 _BYTES = 8  # of a number
 
@@ -20,14 +24,22 @@ class Plain(Vault):
     members' noise to a sum when they read it, so that both simulations select the same clients.
     """
 
-    def accept(self, seat: Seat, request: RegisterRequest, before: bytes | None) -> bytes:
-        """Return no keys."""
+    def make_key(self, seat: Seat, request: KeygenRequest) -> KeygenReply:
+        """Return no key, only how the last epoch ended, sealed under an empty key."""
+        if self.announced.continues is None:
+            return super().make_key(seat, request)
+        return KeygenReply(b"", b"", state=self.sealed_state(seat, b""))
+
+    def accept(
+        self, seat: Seat, request: RegisterRequest, before: bytes | None
+    ) -> tuple[bytes, bytes]:
+        """Return no keys, and how the last epoch ended."""
         del seat
         if request.key is not None or request.committee is not None:
             raise RefusedError("Nothing is encrypted in this epoch: it has no key or committee.")
         if before is not None:
             raise RefusedError("This node has already registered in this epoch.")
-        return b""
+        return b"", self.opened_state(request, b"")
 
     def hide(self, keys: bytes, label: Label, numbers: Numbers) -> bytes:
         """Return the numbers, eight bytes each."""

@@ -8,12 +8,15 @@ format for both. Any rule runs on any vault.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 
-from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.errors import RefusedError, SealError
+from dubhe_flwr.he import pads
 from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.he.sealing import RecipientKey
 from dubhe_flwr.he.signing import PinnedKeys
@@ -26,6 +29,8 @@ from dubhe_flwr.protocol.wire.messages import (
 )
 
 Numbers = NDArray[np.int64]
+
+_NONCE: Final = bytes(12)  # the key for a state seals nothing else
 
 
 class Label(NamedTuple):
@@ -42,6 +47,7 @@ class Seat:
     epoch: bytes
     private_key: bytes  # private half of the delivery key; empty if nothing is sealed for the node
     pinned: PinnedKeys | None
+    state: bytes = b""  # how the last epoch ended; empty if the node does not know
 
     @property
     def delivery_key(self) -> RecipientKey:
@@ -102,9 +108,33 @@ class Vault(ABC):
         del seat, request
         raise RefusedError("No node makes a key for this epoch.")
 
+    def sealed_state(self, seat: Seat, key: bytes) -> bytes | None:
+        """Return how the last epoch ended, sealed once under a new key; None if nobody needs it."""
+        if self.announced.continues is None:
+            return None
+        if not seat.state:
+            raise RefusedError("This node did not settle in the last epoch.")
+        return _state_cipher(key).encrypt(_NONCE, seat.state, None)
+
+    def opened_state(self, request: RegisterRequest, key: bytes) -> bytes:
+        """Return what `sealed_state` sealed; empty if it is not needed.
+
+        Raises `SealError` if it does not open.
+        """
+        if self.announced.continues is None:
+            return b""
+        try:
+            return _state_cipher(key).decrypt(_NONCE, request.state or b"", None)
+        except InvalidTag:
+            raise SealError from None
+
     @abstractmethod
-    def accept(self, seat: Seat, request: RegisterRequest, before: bytes | None) -> bytes:
-        """Return a node's keys from a request to register; `before` are its earlier keys, if any.
+    def accept(
+        self, seat: Seat, request: RegisterRequest, before: bytes | None
+    ) -> tuple[bytes, bytes]:
+        """Return a node's keys from a request to register, and how the last epoch ended.
+
+        `before` are the node's earlier keys, if any.
 
         Raises `RefusedError` or `UntrustedError` if the node must not register with them.
         """
@@ -130,3 +160,7 @@ class Vault(ABC):
 
         Raises `DecryptionError`, without any detail, if it is not valid.
         """
+
+
+def _state_cipher(key: bytes) -> AESGCM:
+    return AESGCM(pads.derived_key(key, b"state"))

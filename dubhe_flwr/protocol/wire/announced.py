@@ -9,6 +9,7 @@ from dubhe_flwr.protocol.determination import Determination, Groups, Tries
 from dubhe_flwr.protocol.wire.codec import Message, require
 
 _MAX_RULE_BYTES: Final = 2**16
+_EPOCH_ID_BYTES: Final = 16
 
 
 class VaultName(StrEnum):
@@ -54,6 +55,7 @@ class JoinRequest(Message):
     has_agent: bool = True  # whether agents choose, from sums of label distributions
     vault: str = VaultName.PAILLIER.value  # how sums are formed: a `VaultName`
     simulation_seed: int | None = None  # seed of simulated nodes' draws; None for real nodes
+    continues: bytes | None = None  # identity of the last epoch, if the rule goes on from it
 
     def __post_init__(self) -> None:
         too_long = max(len(self.rule), len(self.rule_settings)) > _MAX_RULE_BYTES
@@ -70,6 +72,8 @@ class JoinRequest(Message):
         fits = not (self.has_committee and self.has_agent)
         require(fits, "A committee must not open sums for an agent.")
         require(self.max_draws >= 0, "The budget of draws is negative.")
+        fits = self.continues is None or len(self.continues) == _EPOCH_ID_BYTES
+        require(fits, "The identity of an epoch has 16 bytes.")
 
     @property
     def simulated(self) -> bool:

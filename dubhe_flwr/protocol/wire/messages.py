@@ -124,6 +124,7 @@ class KeygenReply(Message):
     modulus: bytes
     sealed_keys: bytes
     signatures: bytes | None = None
+    state: bytes | None = None  # how the last epoch ended, sealed once for all nodes
 
     def __post_init__(self) -> None:
         require_signatures(self.signatures)
@@ -168,6 +169,7 @@ class AppointReply(Message):
     sealed_keys: bytes = b""
     signature: bytes | None = None
     ranks: tuple[int, ...] = ()  # positions among its trusted keys, -1 for a node not trusted
+    state: bytes | None = None  # how the last epoch ended, sealed by the first member
 
     def __post_init__(self) -> None:
         require(len(self.group_digest) in {0, _DIGEST_BYTES}, "A digest must have 32 bytes.")
@@ -204,6 +206,7 @@ class RegisterRequest(Message):
     key: DeliveredKey | None = None
     committee: Appointment | None = None
     mean_examples: float | None = None
+    state: bytes | None = None  # how the last epoch ended, sealed
 
     def __post_init__(self) -> None:
         require(self.num_joined >= 1, "At least one node must have joined.")

@@ -33,6 +33,8 @@ def parameters_digest(announced: JoinRequest) -> bytes:
         if isinstance(value, str):
             # Half of a surrogate pair has no UTF-8 form, but a server may announce it.
             written = value.encode(errors="surrogatepass")
+        elif isinstance(value, bytes):
+            written = value
         else:
             written = struct.pack(">q", value)
         parts += [name.encode(), written]
@@ -64,15 +66,17 @@ def key_statement(  # noqa: PLR0917 - everything that the statement binds
     public_key: PublicKey,
     recipient: bytes,
     mean_examples: float | None,
+    state: bytes | None,
 ) -> bytes:
     """Return what an agent signs for one recipient: that it made this key for this recipient.
 
     Agent and recipient are named by their public delivery keys. The recipient's key is new in each
-    epoch, so a statement is worthless in another one.
+    epoch, so a statement is worthless in another one. `state` says how the last epoch ended, as
+    the agent sealed it; None if the epoch starts afresh.
     """
-    mean = struct.pack(">d", mean_examples or 0.0)
+    told = struct.pack(">d", mean_examples or 0.0), hashlib.sha256(state or b"").digest()
     digests = public_key.digest(), layout.digest()
-    return _statement(b"key", epoch, announced, agent, *digests, recipient, mean)
+    return _statement(b"key", epoch, announced, agent, *digests, recipient, *told)
 
 
 def appointment_statement(  # noqa: PLR0917 - everything that the statement binds

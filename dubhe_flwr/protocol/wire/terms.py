@@ -34,7 +34,10 @@ class Terms:
         self.num_classes = num_classes
         self.rule: Rule = rule_of(announced)
         largest_weight = LARGEST_WEIGHT if announced.weighted else 1.0
-        self.frame = Frame(num_classes, announced.max_clients, largest_weight)
+        continues, most = announced.continues is not None, announced.max_clients
+        self.frame = Frame(num_classes, most, largest_weight, continues)
+        if continues and not self.rule.can_continue(most, announced.num_volunteers(most)):
+            raise RefusedError("The rule cannot go on from an earlier epoch.")
         # Otherwise a server could keep a node busy forever, counting slots or making a key.
         if num_classes > MAX_CLASSES or announced.key_bits > MAX_KEY_BITS:
             raise RefusedError(

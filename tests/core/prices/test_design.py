@@ -188,6 +188,30 @@ def test_noise_costs_little_distance(seed: int) -> None:
     assert federation.probabilities().sum() == pytest.approx(100, rel=0.12)
 
 
+@pytest.mark.parametrize(("num_clients", "emd"), [(1000, 1.5), (1000, 0.5), (150, 1.0)])
+def test_warm_periods_take_one_sum(num_clients: int, emd: float) -> None:
+    """They balance as well as first periods, while 5 % of the clients change in each."""
+    sums, warm, cold = list[int](), list[float](), list[float]()
+    rng, volunteers = np.random.default_rng(5), min(100.0, 0.6 * num_clients)
+    others = with_emd(num_clients, 10, emd, seed=1)
+    design = PriceDesign(10, 20, volunteers, sigma=4.0)
+    labels = with_emd(num_clients, 10, emd, seed=0)
+    federation = Federation(design, labels, noise_shares=3.0)
+    federation.settle()
+    for period in range(10):
+        federation.labels = federation.labels.copy()
+        new = rng.choice(num_clients, num_clients // 20, replace=False)
+        federation.labels[new] = others[rng.choice(num_clients, new.size)]
+        federation.state = federation.state.renewed()
+        sums.append(federation.settle())
+        first = Federation(design, federation.labels, seed=period, noise_shares=3.0)
+        first.settle()
+        warm.append(federation.distance())
+        cold.append(first.distance())
+    assert np.median(sums) == 1
+    assert np.mean(warm) < 1.15 * np.mean(cold)
+
+
 def test_many_classes_settle_despite_noise() -> None:
     """V is met even if the noise of three members is as large as the sum of a class."""
     rows = np.random.default_rng(0).dirichlet(20 * half_normal(100), 1000)
@@ -395,6 +419,7 @@ def test_floats_hold_the_whole_state(num_sums: int) -> None:
     again = design.restored(values)
     assert again == replace(federation.state, settled=False)
     assert len(again.history) == min(num_sums - 1, 6)
-    for unfit in (values[:-1], (*values, 0.0), (*values[:-1], float("nan"))):
+    wrong = [(*values[:-1], number) for number in (float("nan"), 1e300)]
+    for unfit in (values[:-1], (*values, 0.0), (0.0, *values[1:]), *wrong):
         with pytest.raises(RefusedError, match="does not belong to these prices"):
             design.restored(unfit)

@@ -35,7 +35,7 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
     wanted = settings.get("num_participants", usual["num_participants"])
     tries = settings.get("determination", rule.determination(wanted)).num_draws
     plain_nodes: list[reference_prices.Node] = []
-    lengths = []
+    lengths, last = [], None
     for server_round in range(1, num_rounds + 1):
         plan = nodes.play(server_round)
         assert nodes.errors == []
@@ -44,8 +44,8 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
         announced = encode(place.announced)
         plain_nodes = plain_nodes or reference_prices.nodes_of(announced, rows)
         if server_round == first_round:
-            found, _, num_sums = reference_prices.epoch(
-                announced, plain_nodes, seed, place.sequence
+            found, last, num_sums = reference_prices.epoch(
+                announced, plain_nodes, seed, place.sequence, last
             )
             lengths.append(num_sums)
         readings = [registered(nodes, node_id).reading for node_id in nodes.ids]
@@ -117,7 +117,7 @@ def test_a_spent_account(equal_weights: bool, num_participants: int) -> None:
     counts = unequal_counts(60 if equal_weights else 100)
     lengths = check_epochs(
         counts,
-        num_rounds=6,
+        num_rounds=10,
         rule=rule,
         equal_weights=equal_weights,
         num_participants=num_participants,

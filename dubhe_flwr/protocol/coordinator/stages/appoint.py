@@ -9,7 +9,7 @@ from dubhe_flwr.he.signing import SIGNATURE_BYTES
 from dubhe_flwr.protocol.coordinator.context import AwaitingMembers, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes, candidates_of
 from dubhe_flwr.protocol.coordinator.stages.keygen import ReadyToRegister
-from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost
+from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost, start_afresh
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.committee import (
@@ -44,6 +44,8 @@ class Appoint(AwaitingMembers):
         """
         context.check_quorum(len(joined.members), "part of the epoch", None, least=COMMITTEE)
         members = _members(context, joined)
+        if joined.is_continued and not context.run.settled.issuperset(members[:1]):
+            return start_afresh(context)
         if len(members) == COMMITTEE:
             places = list(joined.members)
             request = AppointRequest(joined.roster, tuple(map(places.index, members)))
@@ -71,6 +73,8 @@ class Appoint(AwaitingMembers):
                 return None if len(reply.ranks) == num_sealed else "wrong number of ranks"
             sealed = SEALED_GROUP_KEY_BYTES * num_sealed if node_id == first else 0
             has_digest = bool(reply.group_digest) == (node_id == first)
+            if bool(reply.state) != (joined.is_continued and node_id == first):
+                return "no result of the last epoch"
             return None if has_digest and len(reply.sealed_keys) == sealed else "no group key"
 
         accepted, report = accept_replies(self.batch, replies, refuse)
@@ -94,12 +98,13 @@ class Appoint(AwaitingMembers):
         member_keys = b"".join(joined.members[node_id].public_key for node_id in self.members)
         roster, digest, group = joined.roster, joined.roster.digest, told[first].group_digest
         sealed_keys = split(told[first].sealed_keys, SEALED_GROUP_KEY_BYTES)
-        mean_examples = roster.mean_examples
+        mean_examples, state = roster.mean_examples, told[first].state
         requests = {
             node_id: RegisterRequest(
                 len(roster),
                 committee=Appointment(member_keys, digest, group, sealed, signed),
                 mean_examples=mean_examples,
+                state=state,
             )
             for node_id, sealed in zip(joined.members, sealed_keys, strict=True)
         }
@@ -111,15 +116,17 @@ def _members(context: Context, joined: JoinedNodes) -> tuple[int, ...]:
     """Return the committee's members, or fewer if there are not enough candidates.
 
     Those that were part of the fewest failed epochs come first: a member that lies is in all of
-    them, whichever three of the candidates are asked. Nodes with pinned keys accept only three
-    of the first six trusted keys, in their order.
+    them, whichever three of the candidates are asked. Among equals, those that know how the last
+    epoch ended come first. Nodes with pinned keys accept only three of the first six trusted keys,
+    in their order.
     """
-    failures = context.run.failures
+    failures, settled = context.run.failures, context.run.settled
     if joined.roster.signatures is None:
         order = context.agents(tuple(joined.members))
         return tuple(sorted(order, key=lambda n: failures.get(n, 0))[:COMMITTEE])
     ranks = {n: joined.members[n].rank or 0 for n in candidates_of(joined.members)}
-    chosen = sorted(ranks, key=lambda n: (failures.get(n, 0), ranks[n]))[:COMMITTEE]
+    first = sorted(ranks, key=lambda n: (failures.get(n, 0), n not in settled, ranks[n]))
+    chosen = first[:COMMITTEE]
     return tuple(sorted(chosen, key=ranks.__getitem__))
 
 

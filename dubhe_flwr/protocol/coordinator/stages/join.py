@@ -46,6 +46,11 @@ class JoinedNodes:
     were_all_asked: bool  # whether every connected node was asked to join
     is_corrected: bool = False  # whether the committee objected to some nodes
 
+    @property
+    def is_continued(self) -> bool:
+        """Whether the rule starts from the result of the last epoch."""
+        return self.invitation.announced.continues is not None
+
     @cached_property
     def roster(self) -> Roster:
         """What the agent or committee is shown; without signatures unless most nodes signed."""
@@ -87,7 +92,10 @@ class Join(Awaiting):
                 f"Epochs refused in a row: {num_refused}; the next one asks {number} of "
                 f"{len(present)} nodes, drawn at random."
             )
+        # An epoch that fails is not continued, and the next one starts afresh.
         announced = context.settings.announced(context.run.seed)
+        announced = replace(announced, continues=context.run.continued)
+        context = replace(context, run=replace(context.run, continued=None))
         identity = secrets.token_bytes(EPOCH_ID_BYTES)
         context, batch = context.batch(identity, Stage.JOIN, dict.fromkeys(asked, announced))
         return context, cls(batch, announced, tuple(drawn), number)

@@ -7,7 +7,8 @@ from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
 from dubhe_flwr.protocol.coordinator.context import MAX_AGENTS, Awaiting, Context
-from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
+from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
+from dubhe_flwr.protocol.coordinator.stages.refused import start_afresh
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.messages import (
@@ -41,24 +42,27 @@ class Keygen(Awaiting):
     @classmethod
     def begin(
         cls, context: Context, joined: JoinedNodes
-    ) -> tuple[Context, "Keygen | ReadyToRegister"]:
-        """Ask the first agent for a key, unless a simulation runs in the clear."""
-        if joined.invitation.announced.in_the_clear:
-            requests = dict.fromkeys(
-                joined.members,
-                RegisterRequest(len(joined.members), mean_examples=joined.roster.mean_examples),
-            )
+    ) -> tuple[Context, "Keygen | ReadyToRegister | Join"]:
+        """Ask the first agent for a key, and how the last epoch ended if this one continues it.
+
+        A simulation in the clear needs no key.
+        """
+        if joined.invitation.announced.in_the_clear and not joined.is_continued:
             # Use up a sequence number, as an encrypted simulation does, so that the next join
             # request has the same number in both.
-            return context.counted(), ReadyToRegister(joined, (), b"", requests)
+            return context.counted(), _without_key(joined)
         agents = context.agents(tuple(joined.members))[:MAX_AGENTS]
         return cls.ask(context, joined, agents)
 
     @classmethod
     def ask(
         cls, context: Context, joined: JoinedNodes, agents: tuple[int, ...]
-    ) -> tuple[Context, "Keygen"]:
+    ) -> tuple[Context, "Keygen | Join"]:
         """Ask the first of these agents; keep the rest in case it fails."""
+        if joined.is_continued:
+            agents = tuple(node_id for node_id in agents if node_id in context.run.settled)
+            if not agents:
+                return start_afresh(context)
         if not agents:
             context.give_up("No agent made a key; see nodes' logs, or set trusted_keys.", None)
         agent, *others = agents
@@ -68,12 +72,16 @@ class Keygen(Awaiting):
 
     def take(
         self, context: Context, replies: Replies
-    ) -> tuple[Context, "ReadyToRegister | Keygen"]:
+    ) -> tuple[Context, "ReadyToRegister | Keygen | Join"]:
         """Take the key, or ask another agent."""
-        joined, key_bits = self.joined, self.joined.invitation.announced.key_bits
-        num_members = len(joined.members)
+        joined, announced = self.joined, self.joined.invitation.announced
+        num_members, key_bits = len(joined.members), announced.key_bits
 
         def refuse(_node_id: int, reply: KeygenReply) -> str | None:
+            if bool(reply.state) != joined.is_continued:
+                return "no result of the last epoch"
+            if announced.in_the_clear:
+                return None
             if len(reply.sealed_keys) != sealed_bytes(key_bits) * num_members:
                 return "wrong number of sealed keys"
             if len(reply.signatures or b"") not in {0, SIGNATURE_BYTES * num_members}:
@@ -87,6 +95,9 @@ class Keygen(Awaiting):
             context = context.noted("An agent made no key; another one is asked.")
             return self.ask(context, joined, self.agents)
         ((agent, reply),) = accepted.items()
+        context = context.with_used_agents([agent])
+        if announced.in_the_clear:
+            return context, _without_key(joined, self.agents, reply.state)
         sealed = split(reply.sealed_keys, sealed_bytes(key_bits))
         signed = split(reply.signatures or b"", SIGNATURE_BYTES)
         of_agent, mean_examples = joined.members[agent].public_key, joined.roster.mean_examples
@@ -95,8 +106,17 @@ class Keygen(Awaiting):
                 num_members,
                 DeliveredKey(reply.modulus, of_agent, key, next(signed, None)),
                 mean_examples=mean_examples,
+                state=reply.state,
             )
             for node_id, key in zip(joined.members, sealed, strict=True)
         }
-        ready = ReadyToRegister(joined, self.agents, reply.modulus, requests)
-        return context.with_used_agents([agent]), ready
+        return context, ReadyToRegister(joined, self.agents, reply.modulus, requests)
+
+
+def _without_key(
+    joined: JoinedNodes, agents: tuple[int, ...] = (), state: bytes | None = None
+) -> ReadyToRegister:
+    """Return the requests of a simulation in the clear."""
+    number, mean_examples = len(joined.members), joined.roster.mean_examples
+    request = RegisterRequest(number, mean_examples=mean_examples, state=state)
+    return ReadyToRegister(joined, agents, b"", dict.fromkeys(joined.members, request))

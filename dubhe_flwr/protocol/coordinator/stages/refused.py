@@ -47,6 +47,12 @@ def is_refused(context: Context, report: StageReport) -> bool:
     return 2 * report.num_errors > report.sent or too_few
 
 
+def start_afresh(context: Context) -> tuple[Context, Join]:
+    """Register again in the same round, as no agent knows how the last epoch ended."""
+    note = "No agent passed on the result of the last epoch; all nodes register again."
+    return Join.begin(context.noted(note))
+
+
 def appoint_anew(context: Context, lost: CommitteeLost) -> tuple[Context, Join]:
     """Register again in the same round; the next committees use these members last."""
     names = ", ".join(context.run.aliases.get(n, str(n)) for n in lost.members)
@@ -73,6 +79,7 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
     if not refused.was_drawn:
         context = _with_failures(context, [*refused.registered, *refused.committee])
         run = replace(context.run, num_refused_epochs=run.num_refused_epochs + 1)
+    run = replace(run, continued=None)
     this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)
     return Join.begin(replace(context, run=run, round=this_round))
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
-from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
+from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, ReadyToRegister
 from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost
 from dubhe_flwr.protocol.plan import Replies
@@ -42,8 +42,11 @@ class Register(Awaiting):
 
     def take(
         self, context: Context, replies: Replies
-    ) -> tuple[Context, RegisteredNodes | Keygen | CommitteeLost]:
-        """Add up the registrations; ask another agent if too few nodes could open their key."""
+    ) -> tuple[Context, RegisteredNodes | Keygen | CommitteeLost | Join]:
+        """Add up the registrations; ask another agent if too few nodes could open their key.
+
+        Another one is also asked if most nodes that know how the last epoch ended contradict it.
+        """
         joined, public = self.ready.joined, self.ready.public
         terms = joined.invitation.terms
         fields = [name for name in (REGISTRATION, DISTRIBUTION) if name in terms.vault.fields]
@@ -58,12 +61,16 @@ class Register(Awaiting):
         settings, num_joined = context.settings, len(joined.members)
         enough = max(settings.least_nodes, (1.0 - settings.max_unregistered) * num_joined)
         # A key that does not open causes an error reply. A new key would not help silent nodes.
-        if num_joined - report.num_errors < enough and self.ready.agents:
+        failed = num_joined - report.num_errors < enough
+        if joined.is_continued:
+            settled = context.run.settled & joined.members.keys()
+            failed |= 2 * len(settled & accepted.keys()) < len(settled)
+        if failed and self.ready.committee:
+            return context.reported(report), CommitteeLost(self.ready.committee)
+        if failed and (self.ready.agents or joined.is_continued):
             context = context.reported(report)
             context = context.noted("The key of an agent did not open; another one is asked.")
             return Keygen.ask(context, joined, self.ready.agents)
-        if num_joined - report.num_errors < enough and self.ready.committee:
-            return context.reported(report), CommitteeLost(self.ready.committee)
         # Check both as one vector, so that a node counts with both or with neither.
         vectors = {
             n: reply.registration + (reply.distribution or b"") for n, reply in accepted.items()

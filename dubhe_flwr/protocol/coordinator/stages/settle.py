@@ -88,6 +88,10 @@ def _epoch(
     context: Context, registered: RegisteredNodes, finding: tuple[float, ...] = ()
 ) -> tuple[Context, Epoch]:
     joined, node_ids = registered.joined, registered.distributions
+    number, invitation = registered.num_registered, joined.invitation
+    if invitation.terms.rule.can_continue(number, invitation.announced.num_volunteers(number)):
+        run = replace(context.run, continued=invitation.identity, settled=frozenset(node_ids))
+        context = replace(context, run=run)
     return context, Epoch(
         invitation=joined.invitation,
         first_round=context.server_round,

@@ -1,0 +1,163 @@
+"""Epochs that go on from the last prices: what they cost, and what a lying sealer achieves."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from adversary.test_committee import federation as real_nodes
+from protocol.federation import Federation, counts_with_rare_classes, dubhe, epoch_of, joined
+from protocol.nodes import set_policy
+
+from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.protocol import Memory, Plan
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.rules import Prices, Tries
+
+NUM_CLIENTS, NUM_NEW = 60, 3
+COMMITTEE, PAILLIER = Tries(1, 5), Tries(3, 5)
+VAULTS = pytest.mark.parametrize("determination", [COMMITTEE, PAILLIER], ids=["committee", "agent"])
+SEALS = {COMMITTEE: "appoint", PAILLIER: "keygen"}
+
+Nodes = Federation[CoordinatorState]
+
+
+def federation(determination: Tries, num_epochs: int, **settings: Any) -> Nodes:
+    """Return the nodes that take part in some epochs of one round."""
+    counts = counts_with_rare_classes(NUM_CLIENTS + NUM_NEW * num_epochs)
+    usual: dict[str, Any] = {"simulation": "encrypted", "registration_interval": 1}
+    return dubhe(
+        counts,
+        rule=Prices(),
+        determination=determination,
+        tries=None,
+        num_participants=8,
+        **usual | settings,
+    )
+
+
+def play(nodes: Nodes, server_round: int) -> Plan:
+    """Play a round in which three nodes have taken the place of three others."""
+    first = NUM_NEW * server_round
+    return nodes.play(
+        server_round, present=nodes.ids[first - NUM_NEW : first + NUM_CLIENTS - NUM_NEW]
+    )
+
+
+def is_warm(nodes: Nodes) -> bool:
+    """Return whether the epoch goes on from another one."""
+    return epoch_of(nodes).announced.continues is not None
+
+
+@lru_cache(maxsize=4)
+def ten_epochs(determination: Tries, simulation: str) -> tuple[list[Plan], list[int], Nodes]:
+    """Return plans, the number of sums in each epoch, and the nodes."""
+    nodes, plans, sums = federation(determination, 11, simulation=simulation), [], []
+    for server_round in range(1, 12):
+        plans.append(play(nodes, server_round))
+        sums.append(epoch_of(nodes).last_sum.exchange + 1)
+        assert is_warm(nodes) == (server_round > 1)
+    return plans, sums, nodes
+
+
+@VAULTS
+def test_a_warm_epoch_takes_one_sum(determination: Tries) -> None:
+    """The median is one, the sets are the same in the clear, and each sum counts as one entry."""
+    plans, sums, nodes = ten_epochs(determination, "encrypted")
+    in_the_clear, same, _ = ten_epochs(determination, "plain")
+    assert [plan.aliases for plan in plans] == [plan.aliases for plan in in_the_clear]
+    assert sums == same
+    assert not any(plan.notes for plan in plans)
+    assert np.median(sums[1:]) == 1
+    assert sums[0] > 1
+    most = Prices().most_entries(36)
+    assert most is not None
+    for last in (35, 50):  # the first one was there from the beginning
+        entered = sums[max(0, (last - NUM_CLIENTS + NUM_NEW) // NUM_NEW) :]
+        account = joined(nodes, nodes.ids[last]).account
+        assert account.spent == pytest.approx(sum(entered) / most)
+
+
+def garbage(reply: dict[str, Any]) -> dict[str, Any]:
+    """Return another sealed state of the same length."""
+    return reply | {"state": generator(0, "garbage").bytes(len(reply["state"]))}
+
+
+def none(reply: dict[str, Any]) -> dict[str, Any]:
+    """Leave the state out."""
+    return {name: what for name, what in reply.items() if name != "state"}
+
+
+def with_lies(nodes: Nodes, stage: str, lie: Callable[[Any], Any] | None, most: int) -> None:
+    """Let nodes that are asked for the last prices lie; with no `lie`, seal other prices."""
+    liars = set[int]()
+
+    def forget(at: str, node_id: int, request: Any) -> Any:
+        if at == stage and len(liars) < most:
+            liars.add(node_id)
+            memory = Memory.from_fields(nodes.memories[node_id])
+            assert memory.joined is not None
+            if lie is None and memory.joined.earlier:
+                other = (*memory.joined.earlier[:-1], memory.joined.earlier[-1] + 1e-6)
+                memory = replace(memory, joined=replace(memory.joined, earlier=other))
+                nodes.memories[node_id] = memory.to_fields()
+        return request
+
+    nodes.alter_request = forget
+    if lie is not None:
+        nodes.alter_reply = lambda at, node_id, reply: (
+            lie(reply) if at == stage and node_id in liars and "state" in reply else reply
+        )
+
+
+@VAULTS
+@pytest.mark.parametrize("lie", [garbage, none, None])
+def test_a_lying_sealer_costs_an_epoch(
+    lie: Callable[[Any], Any] | None, determination: Tries
+) -> None:
+    """All start afresh with another committee, or another agent is asked; the log says so."""
+    nodes = federation(determination, 3)
+    play(nodes, 1)
+    with_lies(nodes, SEALS[determination], lie, 1)
+    plan = play(nodes, 2)
+    assert not plan.fallback
+    assert is_warm(nodes) == (determination is PAILLIER)
+    said = "The committee failed" if determination is COMMITTEE else "another one is asked"
+    assert any(said in note for note in plan.notes)
+    assert not play(nodes, 3).notes
+    assert is_warm(nodes)
+
+
+def test_all_agents_may_lie() -> None:
+    """After three agents the next epoch starts afresh, in the same round."""
+    nodes = federation(PAILLIER, 3)
+    play(nodes, 1)
+    with_lies(nodes, "keygen", none, 3)
+    plan = play(nodes, 2)
+    assert not plan.fallback
+    assert "No agent passed on the result of the last epoch" in plan.notes[-1]
+    assert not is_warm(nodes)
+
+
+def test_nobody_is_left_who_settled() -> None:
+    """If all nodes are new, the epoch starts afresh, in the same round."""
+    nodes = federation(COMMITTEE, 20)
+    nodes.play(1, present=nodes.ids[:NUM_CLIENTS])
+    plan = nodes.play(2, present=nodes.ids[NUM_CLIENTS:])
+    assert "No agent passed on" in plan.notes[0]
+    assert not plan.fallback
+    assert not is_warm(nodes)
+
+
+@pytest.mark.parametrize("given", [{}, {"determination": PAILLIER, "key_bits": 512}])
+def test_real_nodes_with_pinned_keys_go_on(given: dict[str, Any]) -> None:
+    """They accept the signed prices, even after their budgets of four sums are used up."""
+    nodes = real_nodes(**given)
+    for node_id in nodes.ids:
+        set_policy(nodes, node_id, exact_sums=True)
+    for server_round in range(1, 5):
+        assert not nodes.play(server_round).notes
+        assert is_warm(nodes) == (server_round > 1)
+    assert all(joined(nodes, node_id).account.spent > 1 for node_id in nodes.ids)
