@@ -1,22 +1,37 @@
-"""Fill in the tables of settings and options, from docstrings and commands.
+"""Fill in the pages' tables: settings, options of commands, and measurements.
 
-`uv run python docs/tables.py` rewrites the pages; a test says when that is due.
+They come from docstrings, from commands, and from the cells in ``side_by_side``. `uv run python
+docs/tables.py` rewrites the pages; a test says when that is due.
 """
 
 import re
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from typer.main import get_command
 
+from dubhe_lab.bench.measuring import markdown_of
 from dubhe_lab.cli import app as dubhe
 from dubhe_lab.experiments.options import parameters_of
+from dubhe_lab.paper.cells import CellStore
+from dubhe_lab.paper.commands import EXPERIMENTS, sections
+from dubhe_lab.paper.experiment import PaperSettings
+from dubhe_lab.paper.page import Section
 
+_DOCS: Final = Path(__file__).parent
 PAGES: Final = [
-    Path(__file__).parent / "reference" / name for name in ("settings.md", "command_line.md")
+    _DOCS.parent / "README.md",
+    _DOCS / "side_by_side.md",
+    _DOCS / "reference" / "settings.md",
+    _DOCS / "reference" / "command_line.md",
 ]
-_TABLE: Final = re.compile(r"(<!-- (options|parameters) of ([\w. ]+) -->\n)(?:\n(?:\|.*\n)+)?")
+MEASURED: Final = PaperSettings(scale="full", datasets=("MNIST", "CIFAR10"))
+"""The settings of the experiments whose cells are in ``side_by_side``."""
+_TABLE: Final = re.compile(
+    r"(<!-- (options|parameters|table) of ([\w. ]+) -->\n)(?:\n(?:\|.*\n)+)?"
+)
 
 
 def filled(page: str) -> str:
@@ -59,7 +74,23 @@ def _parameters(name: str) -> str:
     return _table(("argument", "value", "meaning"), *rows)
 
 
-_KINDS: Final = {"options": _options, "parameters": _parameters}
+@cache
+def measured(name: str) -> Section:
+    """Return the section of an experiment, with the cells in ``side_by_side``."""
+    cells = EXPERIMENTS[name].cells(MEASURED)
+    found = CellStore(_DOCS / "side_by_side" / "cells").load_all(cells)
+    (section,) = sections([name], MEASURED, found)
+    return section
+
+
+def _measured(words: str) -> str:
+    """Return a table of an experiment, counted from 1."""
+    name, number = words.split()
+    table = measured(name).tables[int(number) - 1]
+    return markdown_of(table).partition("\n\n")[2].rstrip("\n") + "\n"
+
+
+_KINDS: Final = {"options": _options, "parameters": _parameters, "table": _measured}
 
 if __name__ == "__main__":
     for path in PAGES:

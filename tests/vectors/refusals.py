@@ -49,6 +49,7 @@ from vectors.steps import (
 )
 
 STALE: Final = "StaleMessageError"
+DAY_IS_SPENT: Final = "DailyLimitError"
 UNTRUSTED: Final = "UntrustedError"
 SCALE: Final = ref.SCALE
 CLEAR_KEY: Final = {"num-joined": len(COUNTS)}
@@ -90,7 +91,7 @@ def _stale() -> Iterator[Case]:
     away = ask("participate", draw(), 4)
     unwilling = {"alias": "1", "unwilling-rounds": [0]}
     yield session("a node that did not join", None, first, refused(away), owner=unwilling)
-    twice = first, refused(ask("join", ANNOUNCED, 4, epoch=OTHER_EPOCH))
+    twice = first, refused(ask("join", ANNOUNCED, 4, epoch=OTHER_EPOCH), DAY_IS_SPENT)
     owner = FRANK | {"max-epochs-per-day": 1}
     yield session("a second epoch in a day of one", None, *twice, owner=owner)
 
@@ -319,7 +320,7 @@ def _draws() -> Iterator[Case]:
     yield session("more draws than 200 in portions", registered(), *parts)
     owner = FRANK | {"max-draws-per-day": 6}
     more = ask("participate", draw() | rounds_to_draw(1, 1), 4)
-    steps = ask("participate", draw()), refused(more)
+    steps = ask("participate", draw()), refused(more, DAY_IS_SPENT)
     yield session("a seventh draw in a day of six", registered(), *steps, owner=owner)
     many = GROUPED | {"max-draws": 200}
     p = 12 / 20

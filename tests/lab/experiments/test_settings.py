@@ -38,7 +38,7 @@ OF_COMPARISONS = [
     ({"learning_rate": float("inf")}, "learning_rate=inf"),
 ]
 OF_STUDIES = [
-    ({"determination": "grouped", "group_size": 2}, r"Groups\(size=2\) must be from min_cohort=3"),
+    ({"determination": "grouped", "group_size": 2}, "A group of 2 clients must have from"),
     ({"rule": "paper", "thresholds": (0.7,)}, r"one share for each of the sizes \(1, 2\)"),
     ({"rule": "paper", "thresholds": (0.7, 1.1)}, r"thresholds\[2\]=1.1 is not a share"),
     ({"rule": "paper", "thresholds": "best"}, "'best' must be 'search'"),

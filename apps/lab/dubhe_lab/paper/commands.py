@@ -14,7 +14,7 @@ from dubhe_lab.cli.options import command, writable_folder
 from dubhe_lab.paper import (
     ablation,
     accuracy,
-    determination,
+    digits,
     instead,
     leaderboard,
     natural,
@@ -39,12 +39,12 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "registry": registry.EXPERIMENT,
     "overhead": overhead.EXPERIMENT,
     "ablation": ablation.EXPERIMENT,
+    "digits": digits.EXPERIMENT,
     "leaderboard": leaderboard.EXPERIMENT,
     "verdict": verdict.EXPERIMENT,
     "natural": natural.EXPERIMENT,
     "instead": instead.EXPERIMENT,
     "when": when.EXPERIMENT,
-    "determination": determination.EXPERIMENT,
 }
 """The paper's experiments in its order, then the experiments beyond it."""
 

@@ -1,10 +1,11 @@
 """The settings of `dubhe paper`, and the parts of an experiment: methods, cells, a report."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal, TypeAlias
 
 from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.rules import Groups, Tries
 from dubhe_lab.experiments.options import CommandSettings, names, numbers, option
 from dubhe_lab.experiments.settings import (
     DUBHE,
@@ -18,6 +19,9 @@ _DATASETS: Final = ("MNIST", "CIFAR10", "FEMNIST")
 
 SKEW: Final[Mapping[str, Any]] = {"rho": 10.0, "emd": 1.5}
 """The federation of the paper's sections 6.3 and 6.4."""
+
+
+_DETERMINATIONS: Final = {"tries": f"Tries({Tries.number})", "grouped": f"Groups({Groups.size})"}
 
 
 def _datasets(field_name: str, text: str) -> tuple[str, ...]:
@@ -69,7 +73,7 @@ class PaperSettings(CommandSettings):
 
 @dataclass(frozen=True)
 class Method:
-    """A selection method: one of `METHODS`, with its own tries H or prices.
+    """A selection method: one of `METHODS`, with its own tries H, prices or determination.
 
     The name shows the price of local skew, but not the price of coverage.
 
@@ -77,12 +81,15 @@ class Method:
     --------
     >>> print(Method("dubhe-paper", tries=10), Method("dubhe", local_skew=1.0), sep="; ")
     dubhe-paper, H=10; dubhe, local skew 1
+    >>> print(Method("dubhe", determination="grouped"))
+    dubhe, Groups(4)
     """
 
     name: str
     tries: int | None = None
     local_skew: float | None = None
     coverage: float | None = None
+    determination: Literal["tries", "grouped"] | None = None
 
     @property
     def kind(self) -> str:
@@ -94,14 +101,16 @@ class Method:
         """The selection settings that the method changes; none for a baseline."""
         if self.name not in DUBHE:
             return {}
-        own = {"tries": self.tries, "local_skew": self.local_skew, "coverage": self.coverage}
-        return {**DUBHE[self.name], **{name: of for name, of in own.items() if of is not None}}
+        own = {name: of for name, of in asdict(self).items() if name != "name" and of is not None}
+        return {**DUBHE[self.name], **own}
 
     def __str__(self) -> str:
-        tries = "" if self.tries is None else f", H={self.tries}"
-        return f"{self.name}{tries}" + (
-            "" if self.local_skew is None else f", local skew {self.local_skew:g}"
-        )
+        settings = [
+            None if self.tries is None else f"H={self.tries}",
+            None if self.local_skew is None else f"local skew {self.local_skew:g}",
+            None if self.determination is None else _DETERMINATIONS[self.determination],
+        ]
+        return ", ".join([self.name, *filter(None, settings)])
 
 
 _LATER: Final[Mapping[str, Any]] = {"local_loss": "plain", "proximal": 0.0}

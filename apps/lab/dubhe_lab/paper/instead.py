@@ -1,14 +1,13 @@
 """Beyond the paper: other remedies for skewed labels, alone and combined with Dubhe."""
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean, stdev
+from collections.abc import Mapping
+from statistics import fmean
 from typing import Any, Final
 
-from dubhe_lab.experiments.settings import CompareSettings
 from dubhe_lab.paper.cells import Cell
 from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings
 from dubhe_lab.paper.page import Section
-from dubhe_lab.paper.trainings import comparison_cell, final_accuracy
+from dubhe_lab.paper.trainings import digits_cell, mean_gain, paired_differences, points
 from dubhe_lab.report.table import Table
 
 _KIND: Final = "instead"
@@ -16,7 +15,6 @@ _SEEDS: Final = tuple(range(10))
 _ROUNDS: Final = {"full": 60, "small": 4}
 _PARTICIPANTS: Final = 20
 _METHODS: Final = (Method("random"), Method("dubhe"))
-_SMALL: Final = {"num_clients": 100, "key_bits": 512}
 
 _INSTEAD: Final[Mapping[str, Mapping[str, Any]]] = {
     "nothing": {},
@@ -35,17 +33,9 @@ _INSTEAD: Final[Mapping[str, Mapping[str, Any]]] = {
 def _cell(name: str, method: Method, seed: int, options: PaperSettings) -> Cell:
     given = dict(_INSTEAD[name])
     num_rounds = (options.num_rounds or _ROUNDS[options.scale]) // given.pop("rounds", 1)
-    settings = CompareSettings.for_dataset(
-        "digits",
-        methods=(method.kind,),
-        num_rounds=max(1, num_rounds),
-        num_participants=_PARTICIPANTS * given.pop("participants", 1),
-        encrypted=False,
-        seed=seed,
-        **({} if options.is_full else _SMALL),
-        **given,
-    )
-    return comparison_cell(_KIND, f"digits, {name}", method, settings)
+    num_participants = _PARTICIPANTS * given.pop("participants", 1)
+    of_training = {"num_rounds": max(1, num_rounds), "num_participants": num_participants}
+    return digits_cell(method, seed, options, **of_training, **given)
 
 
 def _cells(options: PaperSettings) -> list[Cell]:
@@ -62,7 +52,10 @@ def _report(options: PaperSettings, found: Found) -> Section:
     rows = []
     for name, given in _INSTEAD.items():
         updates = given.get("participants", 1) / given.get("rounds", 1)
-        gained = [_gain(_points(name, method, options, found), of_nothing) for method in _METHODS]
+        gained = [
+            mean_gain(paired_differences(_points(name, method, options, found), of_nothing))
+            for method in _METHODS
+        ]
         if any(gained):
             rows.append([name, f"{updates:g}", *gained])
     accuracy = f"{fmean(of_nothing.values()):.1f} %" if of_nothing else "not measured yet"
@@ -92,29 +85,8 @@ def _report(options: PaperSettings, found: Found) -> Section:
 
 
 def _points(name: str, method: Method, options: PaperSettings, found: Found) -> dict[int, float]:
-    """Return the final accuracy, in percent, of each finished seed."""
-    cells = {seed: _cell(name, method, seed, options).key for seed in options.seeds_or(_SEEDS)}
-    return {seed: 100 * final_accuracy(found[key]) for seed, key in cells.items() if key in found}
-
-
-def _gain(points: Mapping[int, float], base: Mapping[int, float]) -> str:
-    return paired_gain([points[seed] - base[seed] for seed in points.keys() & base.keys()])
-
-
-def paired_gain(differences: Sequence[float]) -> str:
-    """Return the mean of paired differences and its standard error.
-
-    Examples
-    --------
-    >>> paired_gain([1.0, 3.0]), paired_gain([-0.5]), paired_gain([])
-    ('+2.0±1.0', '-0.5', '')
-    """
-    if not differences:
-        return ""
-    mean = f"{fmean(differences):+.1f}"
-    if len(differences) == 1:
-        return mean
-    return f"{mean}±{stdev(differences) / len(differences) ** 0.5:.1f}"
+    cells = [_cell(name, method, seed, options) for seed in options.seeds_or(_SEEDS)]
+    return points(cells, found)
 
 
 EXPERIMENT: Final = Experiment(

@@ -16,7 +16,7 @@ from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings,
 from dubhe_lab.paper.page import Picture, Section
 from dubhe_lab.paper.panels import draw_reach
 from dubhe_lab.paper.trainings import Trainings, accuracies, together, trainings, turned_digits
-from dubhe_lab.report.panels import draw_accuracy, draw_shares
+from dubhe_lab.report.panels import draw_accuracy
 from dubhe_lab.report.picture import method_label, method_looks, picture
 from dubhe_lab.report.results import extra_work, rounds_to, server_learns
 from dubhe_lab.report.table import Table
@@ -54,13 +54,6 @@ _FEW_METHODS: Final = (
 """Methods for CIFAR-10, where a round takes eight times as long."""
 _LONG_METHODS: Final = (*map(Method, ("random", "greedy")), _LIKE_CLIENTS)
 """Methods to train for twice as long: the leaders after 100 rounds, and random selection."""
-_FIRST_METHODS: Final = (
-    Method("random"),
-    *map(Method, SEEING_LOSSES),
-    Method("dubhe-paper", 10),
-    *map(Method, ("dubhe", "greedy")),
-)
-"""Methods in the documentation's first figure."""
 _TURNED: Final = "SGD, digits rotated by an angle per client"
 _TURNED_SEEDS: Final = (0, 1, 2, 3, 4)
 
@@ -122,6 +115,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
         for title, cells in _trainings(options).items()
         if any(cell.key in found for of_method in cells.values() for cell in of_method)
     }
+    by_optimizer = [trained.get(title, {}) for title in _OPTIMIZERS]
     return Section(
         "leaderboard",
         "Selection methods side by side",
@@ -139,30 +133,30 @@ def _report(options: PaperSettings, found: Found) -> Section:
             )
         ],
         [
-            *_summary(trained, found),
+            *(summary(_METHODS, by_optimizer, found) if all(by_optimizer) else []),
             *(_table(title, cells, found) for title, cells in trained.items()),
         ],
-        [*_headline(trained, found), _curves(trained, found), _reach(trained, found)]
-        if trained
-        else [],
+        [_curves(trained, found), _reach(trained, found)] if trained else [],
     )
 
 
-def _summary(trained: Mapping[str, Trainings], found: Found) -> list[Table]:
-    """Return a table of the methods that finished all seeds with every optimizer."""
-    by_optimizer = [trained[title] for title in _OPTIMIZERS if title in trained]
-    if len(by_optimizer) < len(_OPTIMIZERS):
-        return []
+def summary(
+    methods: Sequence[Method], by_optimizer: Sequence[Trainings], found: Found
+) -> list[Table]:
+    """Return a table with SGD, server momentum and Adam, of methods that finished all seeds."""
     rows = []
-    for method in _METHODS:
-        if any(cell.key not in found for of in by_optimizer for cell in of[str(method)]):
-            continue
+    for method in methods:
         cells = [of[str(method)] for of in by_optimizer]
+        is_finished = [all(cell.key in found for cell in of_seeds) for of_seeds in cells]
+        if not is_finished[0]:
+            continue
+        means = [
+            f"{100 * fmean(accuracies(of_seeds, found)):.1f}" if is_known else ""
+            for of_seeds, is_known in zip(cells, is_finished, strict=True)
+        ]
         reached = fmean(result["coverage"] for result in _results(cells[0], found))
-        means = [f"{100 * fmean(accuracies(of_seeds, found)):.1f}" for of_seeds in cells]
-        shares = [*means, f"{100 * reached:.0f}"]
         costs = [server_learns(method.name), _extra_work(method, cells[0], found)]
-        rows.append([method_label(str(method)), *shares, *costs])
+        rows.append([method_label(str(method)), *means, f"{100 * reached:.0f}", *costs])
     if not rows:
         return []
     return [
@@ -180,28 +174,6 @@ def _summary(trained: Mapping[str, Trainings], found: Found) -> list[Table]:
             rows,
         )
     ]
-
-
-def _headline(trained: Mapping[str, Trainings], found: Found) -> list[Picture]:
-    """Return a picture of a few methods with SGD, if any is finished."""
-    with_sgd = trained.get("SGD", {})
-    few = {str(method): with_sgd[str(method)] for method in _FIRST_METHODS if with_sgd}
-    results = together(few, found)
-    if results is None:
-        return []
-    proportions = {name: of.class_proportions for name, of in results.methods.items()}
-    everyone = results.federation.class_proportions
-    panels = [
-        partial(
-            draw_accuracy,
-            methods=results.methods,
-            title="Accuracy over rounds: MNIST, 1000 clients, SGD",
-            looks=_LOOKS,
-        ),
-        partial(draw_shares, proportions=proportions, all_clients=everyone),
-    ]
-    caption = "Some methods with SGD, first seed: accuracy, and the selected data's classes."
-    return [Picture("headline", caption, picture(panels))]
 
 
 def _table(title: str, cells: Trainings, found: Found) -> Table:

@@ -84,7 +84,7 @@ def _training(name: str, way: str, seed: int, options: PaperSettings) -> Cell:
     """Return the cell that trains; its identity has no skew, since the federation is given."""
     method = _WAYS[way]
     settings = _settings(name, seed, options, method.kind)
-    cell = comparison_cell(_KIND, name, method, settings)
+    cell = comparison_cell(name, method, settings)
     drawn = {"rho", "emd", "generator"}
     config = {key: value for key, value in cell.config.items() if key not in drawn}
     if way != _OWN_MIX:

@@ -1,9 +1,9 @@
 """Cells that train a model: one selection method in one federation, with one seed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any, Final, TypeAlias
 
 from dubhe_lab.data import DATASETS
@@ -94,7 +94,31 @@ def training_cell(
         },
     )
     federation = f"{name}-{skew}" if options.is_full else f"digits {name}-{skew}"
-    return comparison_cell("training", federation, method, settings)
+    return comparison_cell(federation, method, settings)
+
+
+def digits_cell(method: Method, seed: int, options: PaperSettings, **given: Any) -> Cell:
+    """Return the cell that trains on digits with the settings of `dubhe compare`, in the clear.
+
+    Other keywords are as in `CompareSettings.for_dataset`. Equal settings give the same cell, so
+    experiments share what they have in common.
+    """
+    small = {} if options.is_full else {"num_clients": 100, "key_bits": 512, "num_rounds": 4}
+    rounds = {} if options.num_rounds is None else {"num_rounds": options.num_rounds}
+    settings = CompareSettings.for_dataset(
+        "digits",
+        **{
+            "methods": (method.kind,),
+            "encrypted": False,
+            "seed": seed,
+            **small,
+            **rounds,
+            **method.settings,
+            **given,
+        },
+    )
+    drawn = settings.federation
+    return comparison_cell(f"digits-{drawn.rho:g}/{drawn.emd:g}", method, settings)
 
 
 def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
@@ -107,14 +131,14 @@ def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
     settings = TrainingCellSettings.for_dataset(
         "turned-digits", **{"methods": (method.kind,), **given, **own, **method.settings}
     )
-    return comparison_cell("training", "turned digits-10/1.5", method, settings)
+    return comparison_cell("turned digits-10/1.5", method, settings)
 
 
-def comparison_cell(kind: str, name: str, method: Method, settings: CompareSettings) -> Cell:
-    """Return the cell that trains with one method, under the given kind and name."""
+def comparison_cell(name: str, method: Method, settings: CompareSettings) -> Cell:
+    """Return the cell that trains with one method in a federation of this name."""
     participants = settings.selection.num_participants
     return Cell(
-        kind,
+        "training",
         f"{name}, {method}, seed {settings.federation.seed}",
         identity(settings, method, _NO_IDENTITY)
         | _FIXED
@@ -158,6 +182,42 @@ def final_accuracy(result: Mapping[str, Any]) -> float:
     0.5
     """
     return final_mean(result, "accuracy")
+
+
+def points(cells: Sequence[Cell], found: Found) -> dict[int, float]:
+    """Return the final accuracy, in percent, of each finished seed."""
+    return {
+        cell.config["seed"]: 100 * final_accuracy(found[cell.key])
+        for cell in cells
+        if cell.key in found
+    }
+
+
+def paired_differences(own: Mapping[int, float], other: Mapping[int, float]) -> list[float]:
+    """Return the differences of the seeds that both have.
+
+    Examples
+    --------
+    >>> paired_differences({0: 2.0, 1: 5.0, 2: 9.0}, {0: 1.0, 1: 2.0, 3: 7.0})
+    [1.0, 3.0]
+    """
+    return [own[seed] - other[seed] for seed in sorted(own.keys() & other.keys())]
+
+
+def mean_gain(differences: Sequence[float]) -> str:
+    """Return the mean of paired differences and its standard error.
+
+    Examples
+    --------
+    >>> mean_gain([1.0, 3.0]), mean_gain([-0.5]), mean_gain([])
+    ('+2.0±1.0', '-0.5', '')
+    """
+    if not differences:
+        return ""
+    mean = f"{fmean(differences):+.1f}"
+    if len(differences) == 1:
+        return mean
+    return f"{mean}±{stdev(differences) / len(differences) ** 0.5:.1f}"
 
 
 def final_mean(result: Mapping[str, Any], series: str) -> float:

@@ -11,15 +11,13 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_lab.experiments.settings import CompareSettings
 from dubhe_lab.paper.cells import Cell
 from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings
-from dubhe_lab.paper.instead import paired_gain
 from dubhe_lab.paper.page import Picture, Section
-from dubhe_lab.paper.trainings import comparison_cell, final_accuracy
+from dubhe_lab.paper.trainings import digits_cell, mean_gain, paired_differences, points
 from dubhe_lab.report.picture import UNIFORM_COLOUR, picture
 from dubhe_lab.report.table import Table
 
 _KIND: Final = "when"
 _SEEDS: Final = (0, 1, 2, 3, 4)
-_ROUNDS: Final = {"full": 60, "small": 4}
 _CLIENTS: Final = 150
 _RHOS: Final = {"full": (1.0, 3.0, 10.0), "small": (10.0,)}
 _EMDS: Final = {"full": (0.5, 1.0, 1.5), "small": (0.5, 1.5)}
@@ -32,21 +30,6 @@ _LOOKS: Final = {1.0: ("#E69F00", "s"), 3.0: ("#56B4E9", "^"), 10.0: ("#0072B2",
 
 _Place = tuple[float, float, int]
 """rho, EMD_avg and K."""
-
-
-def _settings(place: _Place, method: str, seed: int, options: PaperSettings) -> CompareSettings:
-    rho, emd, num_participants = place
-    return CompareSettings.for_dataset(
-        "digits",
-        methods=(method,),
-        rho=rho,
-        emd=emd,
-        num_clients=_CLIENTS,
-        num_participants=num_participants,
-        num_rounds=options.num_rounds or _ROUNDS[options.scale],
-        encrypted=False,
-        seed=seed,
-    )
 
 
 @cache
@@ -62,9 +45,8 @@ def _can_be_drawn(rho: float, emd: float) -> bool:
 
 def _cell(place: _Place, method: str, seed: int, options: PaperSettings) -> Cell:
     rho, emd, num_participants = place
-    settings = _settings(place, method, seed, options)
-    name = f"digits-{rho:g}/{emd:g}, K={num_participants}"
-    return comparison_cell(_KIND, name, Method(method), settings)
+    given = {"rho": rho, "emd": emd, "num_clients": _CLIENTS, "num_participants": num_participants}
+    return digits_cell(Method(method), seed, options, **given)
 
 
 def _places(options: PaperSettings) -> list[_Place]:
@@ -87,17 +69,16 @@ def _cells(options: PaperSettings) -> list[Cell]:
     ]
 
 
+def _points(place: _Place, method: str, options: PaperSettings, found: Found) -> dict[int, float]:
+    cells = [_cell(place, method, seed, options) for seed in options.seeds_or(_SEEDS)]
+    return points(cells, found)
+
+
 def _gains(place: _Place, options: PaperSettings, found: Found) -> dict[str, list[float]]:
     """Return the points that Dubhe gained over each other method, by seed."""
-    reached: dict[str, dict[int, float]] = {}
-    for method in _METHODS:
-        cells = {seed: _cell(place, method, seed, options).key for seed in options.seeds_or(_SEEDS)}
-        reached[method] = {
-            s: 100 * final_accuracy(found[k]) for s, k in cells.items() if k in found
-        }
-    dubhe = reached["dubhe"]
+    dubhe = _points(place, "dubhe", options, found)
     return {
-        other: [dubhe[seed] - of for seed, of in reached[other].items() if seed in dubhe]
+        other: paired_differences(dubhe, _points(place, other, options, found))
         for other in _AGAINST
     }
 
@@ -129,7 +110,7 @@ def _table(gains: Mapping[_Place, Mapping[str, Sequence[float]]]) -> Table:
             [
                 f"rho {rho:g}, EMD_avg {emd:g}",
                 f"{number / _CLIENTS:.0%}",
-                *(paired_gain(of[other]) for other in _AGAINST),
+                *(mean_gain(of[other]) for other in _AGAINST),
             ]
             for (rho, emd, number), of in gains.items()
         ],
@@ -138,8 +119,8 @@ def _table(gains: Mapping[_Place, Mapping[str, Sequence[float]]]) -> Table:
 
 def _picture(gains: Mapping[_Place, Mapping[str, Sequence[float]]]) -> Picture:
     numbers = sorted({number for _, _, number in gains})
-    points = [fmean(of) for each in gains.values() for of in each.values()]
-    limits = min(0.0, *points) - 1, max(points) + 1
+    gained = [fmean(of) for each in gains.values() for of in each.values()]
+    limits = min(0.0, *gained) - 1, max(gained) + 1
     panels = [partial(_draw, gains=gains, number=number, limits=limits) for number in numbers]
     caption = (
         "Points of accuracy that Dubhe gains over random selection (solid) and over "
