@@ -51,19 +51,19 @@ class SimulatedNodes:
                     request: Any = batch.requests[node_id]
                     before = self._sessions.get(node_id)
                     kept = Memory() if before is None else before.memory
-                    account = kept.account.of(request, reply.label_counts)
+                    budget = kept.budget.of(request, reply.label_counts)
                     memory = Memory(
                         sequence=header.sequence,
                         epochs=header.epoch,
-                        account=account,
+                        budget=budget,
                         joined=Membership(
                             header.epoch,
                             header.sequence,
                             request,
                             delivery_key=b"",  # nothing is sealed for it
                             label_counts=reply.label_counts,
-                            account=account,
-                            earlier=kept.earlier(request, account),
+                            budget=budget,
+                            earlier=kept.earlier(request, budget),
                         ),
                     )
                     self._sessions[node_id] = ClientSession(_policy(reply), memory)

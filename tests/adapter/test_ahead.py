@@ -42,7 +42,7 @@ def spent(grid: Any) -> dict[int, tuple[object, ...]]:
         assert registered is not None
         found[int(context.node_config["partition-id"])] = (
             replace(memory.allowance, day=0),
-            memory.account.spent,
+            memory.budget.spent,
             registered.num_draws,
             registered.num_sums,
         )
@@ -55,7 +55,7 @@ def spent(grid: Any) -> dict[int, tuple[object, ...]]:
     ids=["registrations", "draws"],
 )
 def test_rounds_are_planned_while_clients_train(api: Api, settings: dict[str, Any]) -> None:
-    """After round 1 no round waits for an exchange; nothing else changes, the accounts included."""
+    """After round 1 no round waits for an exchange; nothing else changes, the budgets included."""
     runs = []
     for grid in (api.grid(), supernodes(api)):
         strategy = api.dubhe(**settings, determination=None)

@@ -143,7 +143,7 @@ class Readings:
         self.rule = Prices(noise=self.noise)
         sigma = self.rule._sigma(volunteers)
         self.design = PriceDesign(NUM_CLASSES, num_participants, float(volunteers), sigma=sigma)
-        most = Prices().most_entries(volunteers)  # without noise the same number of sums
+        most = Prices().sum_budget(volunteers)  # without noise the same number of sums
         assert most is not None
         self.most, wanted = round(self.budget * most) or 2000, round(self.num_sums * most)
         self.entries = np.zeros(len(self.labels), dtype=int)

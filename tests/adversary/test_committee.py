@@ -555,13 +555,13 @@ def test_members_sign_how_much_a_node_weighs() -> None:
 @pytest.mark.parametrize(
     ("size", "entries"), [(100, 1.0), (1400, (1400 / 1020) ** 2), (9000, 2.25)]
 )
-def test_a_heavy_node_spends_more_of_its_account(size: int, entries: float) -> None:
+def test_a_heavy_node_spends_more_of_its_budget(size: int, entries: float) -> None:
     """A sum costs the square of a node's weight, so a mean with made-up nodes gains nothing."""
     nodes = federation(pinned=False, equal_weights=False, rule=Prices(noise=2.0))
     victim = nodes.ids[12]
     set_policy(nodes, victim, label_counts=lambda: np.array([size, 0, 0, 0]))
     nodes.deliver(nodes.until(Stage.REGISTER))
-    assert 16 * joined(nodes, victim).account.spent == pytest.approx(entries)
+    assert 16 * joined(nodes, victim).budget.spent == pytest.approx(entries)
 
 
 def numbers(*values: int) -> bytes:

@@ -189,7 +189,7 @@ def test_the_epsilon_of_the_threat_model() -> None:
 
     assert epsilon(5, 4.0) == pytest.approx(10.0, abs=0.1)
     for volunteers, sigma in ((12, 1.0), (30, 2.5), (48, 4.0)):
-        most = Prices().most_entries(volunteers)
+        most = Prices().sum_budget(volunteers)
         assert most == int(4.0 * sigma**2)
         assert epsilon(most, sigma) == pytest.approx(50.3, abs=0.1)
 
@@ -329,7 +329,7 @@ class TestACommittee:
 
 
 class TestLabelsThatChangeAllTheTime:
-    """The account starts anew with each change of labels, however small."""
+    """Each change of labels, however small, starts a new budget."""
 
     def test_four_budgets_tell_a_client(self) -> None:
         """The bound does not hold for an attacker who knows all other clients."""

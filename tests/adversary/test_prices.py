@@ -229,13 +229,13 @@ class TestAServerThatAsksAgain:
         nodes, batch = settling(exchange)
         node_id, request = next(iter(batch.fields.items()))
         nodes.handle(node_id, request)
-        counted = joined(nodes, node_id).account
+        counted = joined(nodes, node_id).budget
         refused(nodes, node_id, request, "already answered this exchange")
         with pytest.raises(StaleMessageError):
             nodes.handle(node_id, request)
         other = {**request, "num-clients": 59}
         refused(nodes, node_id, other, "different sum was already read")
-        assert joined(nodes, node_id).account == counted
+        assert joined(nodes, node_id).budget == counted
         assert entries(nodes, node_id) == pytest.approx(exchange + 2)
 
     @pytest.mark.parametrize("exchange", [0, 1])
@@ -266,13 +266,13 @@ def labels_told(nodes: Nodes, server_round: int) -> float:
     return total
 
 
-class TestTheAccount:
+class TestTheBudget:
     """A node counts the sums that its label counts have entered, over all registration periods."""
 
     def test_after_the_budget_nodes_add_noise_alone(self) -> None:
         """The sums contain none of the twenty nodes' labels until the labels change."""
         nodes = federation(20, registration_interval=1, num_participants=12)
-        assert Prices().most_entries(12) == 4
+        assert Prices().sum_budget(12) == 4
         spent = 0
         for server_round in range(1, 7):
             (before,) = {entries(nodes, node_id) for node_id in nodes.ids}
@@ -301,7 +301,7 @@ class TestTheAccount:
         """Once its budget is spent, a node's contribution does not depend on its labels."""
         rule = Prices()
         told = [
-            rule.contribution(Own(row, rng=generator(3), frozen=()), POPULATION)
+            rule.contribution(Own(row, rng=generator(3), last_result=()), POPULATION)
             for row in COUNTS[:2]
         ]
         assert np.array_equal(told[0], told[1])
@@ -312,4 +312,4 @@ def entries(nodes: Nodes, node_id: int) -> float:
     if node_id not in nodes.memories:
         return 0.0
     place = joined(nodes, node_id)
-    return place.account.spent / share_of_budget(place, 1.0, len(nodes.ids))
+    return place.budget.spent / share_of_budget(place, 1.0, len(nodes.ids))

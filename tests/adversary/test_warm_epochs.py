@@ -72,12 +72,12 @@ def test_a_warm_epoch_takes_one_sum(determination: Tries) -> None:
     assert not any(plan.notes for plan in plans)
     assert np.median(sums[1:]) == 1
     assert sums[0] > 1
-    most = Prices().most_entries(36)
+    most = Prices().sum_budget(36)
     assert most is not None
     for last in (35, 50):  # the first one was there from the beginning
         entered = sums[max(0, (last - NUM_CLIENTS + NUM_NEW) // NUM_NEW) :]
-        account = joined(nodes, nodes.ids[last]).account
-        assert account.spent == pytest.approx(sum(entered) / most)
+        budget = joined(nodes, nodes.ids[last]).budget
+        assert budget.spent == pytest.approx(sum(entered) / most)
 
 
 def garbage(reply: dict[str, Any]) -> dict[str, Any]:
@@ -160,4 +160,4 @@ def test_real_nodes_with_pinned_keys_go_on(given: dict[str, Any]) -> None:
     for server_round in range(1, 5):
         assert not nodes.play(server_round).notes
         assert is_warm(nodes) == (server_round > 1)
-    assert all(joined(nodes, node_id).account.spent > 1 for node_id in nodes.ids)
+    assert all(joined(nodes, node_id).budget.spent > 1 for node_id in nodes.ids)

@@ -11,7 +11,7 @@ from dubhe_flwr.clientapp.ledger_file import ledger_name, open_ledger
 from dubhe_flwr.clientapp.node import Node
 from dubhe_flwr.errors import DailyLimitError, RefusedError
 from dubhe_flwr.protocol import Memory
-from dubhe_flwr.protocol.node.memory import Account, Ledger
+from dubhe_flwr.protocol.node.memory import Ledger, SumBudget
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.rules import Prices
@@ -44,18 +44,18 @@ def test_a_daily_limit_outlasts_a_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("counts", "counted"), [(COUNTS, 0.25), ([9, 20, 30], 0.0)])
 def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: float) -> None:
     """Sums of earlier runs count as long as the label counts stay the same."""
-    spent = Ledger(account=Account("", tuple(COUNTS), spent=0.25))
+    spent = Ledger(budget=SumBudget("", tuple(COUNTS), spent=0.25))
     with open_ledger(tmp_path, "3") as (_, save):
         save(spent)
     memory = join_in_a_new_run(Node(lambda _context: counts, state_dir=tmp_path))
     assert memory.joined is not None
-    assert (memory.account.spent, memory.joined.account.spent) == (counted, counted)
-    later = memory.with_ledger(Ledger(account=Account("", tuple(COUNTS), spent=0.5)))
+    assert (memory.budget.spent, memory.joined.budget.spent) == (counted, counted)
+    later = memory.with_ledger(Ledger(budget=SumBudget("", tuple(COUNTS), spent=0.5)))
     assert later.joined is not None
-    assert later.joined.account.spent == (0.5 if counted else 0.0)
+    assert later.joined.budget.spent == (0.5 if counted else 0.0)
 
 
-def test_two_histograms_in_turn_reset_no_account(tmp_path: Path) -> None:
+def test_two_histograms_in_turn_reset_no_budget(tmp_path: Path) -> None:
     """Two runs at once use different label counts; each goes on with its own count of sums."""
     spent: dict[int, float] = {}
     nodes = [
@@ -64,17 +64,17 @@ def test_two_histograms_in_turn_reset_no_account(tmp_path: Path) -> None:
     ]
     first = join_in_a_new_run(nodes[1])
     for node in nodes * 3:
-        account = join_in_a_new_run(node).account
-        number = len(account.label_counts)
-        assert account.spent == spent.get(number, 0.0)
-        spent[number] = account.spent + 0.125
+        budget = join_in_a_new_run(node).budget
+        number = len(budget.label_counts)
+        assert budget.spent == spent.get(number, 0.0)
+        spent[number] = budget.spent + 0.125
         with open_ledger(tmp_path, "3") as (kept, save):
-            save(replace(kept, account=kept.account.entered(0.125)))
+            save(replace(kept, budget=kept.budget.charged(0.125)))
     with open_ledger(tmp_path, "3") as (kept, _):
         joined = first.with_ledger(kept).joined
     assert joined is not None
-    assert joined.account.spent == spent[3]
-    other = joined.account.of(JOIN, (60, 0))
+    assert joined.budget.spent == spent[3]
+    other = joined.budget.of(JOIN, (60, 0))
     assert other.spent == spent[2]
     for number in range(100):
         other = other.of(JOIN, (number, 1))
@@ -82,13 +82,13 @@ def test_two_histograms_in_turn_reset_no_account(tmp_path: Path) -> None:
 
 
 def test_nodes_that_share_a_folder_keep_their_own_counts(tmp_path: Path) -> None:
-    """A second node with other label counts does not reset the first one's account."""
+    """A second node with other label counts does not reset the first one's budget."""
     for identity, spent in (("3", 0.25), ("4", 0.5)):
         with open_ledger(tmp_path, identity) as (_, save):
-            save(Ledger(account=Account("", tuple(COUNTS), spent)))
+            save(Ledger(budget=SumBudget("", tuple(COUNTS), spent)))
     node = Node(lambda _context: COUNTS, state_dir=tmp_path)
-    assert join_in_a_new_run(node).account.spent == 0.25
-    assert join_in_a_new_run(node, partition=4).account.spent == 0.5
+    assert join_in_a_new_run(node).budget.spent == 0.25
+    assert join_in_a_new_run(node, partition=4).budget.spent == 0.5
 
 
 def test_a_simulated_node_keeps_nothing(tmp_path: Path) -> None:

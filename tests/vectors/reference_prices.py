@@ -44,8 +44,8 @@ class Terms:
         self.drowns = self.noise != 0 and self.volunteers < 12
 
     @property
-    def most_entries(self) -> float:
-        """Return how many sums a node's label counts may enter."""
+    def sum_budget(self) -> float:
+        """Return the budget of sums: how many a node's label counts may enter."""
         return int(4 * self.sigma**2) if self.sigma and not self.drowns else float("inf")
 
     def width(self, exchange: int) -> int:
@@ -102,18 +102,18 @@ class Node:
     labels: list[float]
     weight: float
     spent: float = 0.0
-    """The part of its account that is spent."""
-    left: list[float] = field(default_factory=list)
+    """The spent part of its budget of sums."""
+    last_result: list[float] = field(default_factory=list)
     kept: State | None = None
-    """The state that `left` holds in flat form."""
+    """The state that `last_result` holds in flat form."""
 
     def is_spent(self, terms: Terms) -> bool:
-        """Return whether its label counts may enter no more sums."""
+        """Return whether its budget of sums is spent."""
         return self.spent + self.cost(terms) > 1 + 1e-9
 
     def cost(self, terms: Terms) -> float:
-        """Return the part of its account that one sum costs."""
-        return max(1.0, self.weight) ** 2 / terms.most_entries
+        """Return the part of its budget of sums that one sum costs."""
+        return max(1.0, self.weight) ** 2 / terms.sum_budget
 
 
 # --- what a node tells ----------------------------------------------------------------------------
@@ -500,10 +500,10 @@ def epoch(
             is_spent = node.is_spent(terms)
             at = node.kept if is_spent and node.kept else state
             found.append(probability(terms, at, node, rng.random()))
-        if state.settled or state.num_sums >= min(MOST_SUMS, terms.most_entries):
+        if state.settled or state.num_sums >= min(MOST_SUMS, terms.sum_budget):
             break
         sums = add_up(draws)
     for node in nodes:
         if not node.is_spent(terms) or not node.kept:
-            node.kept, node.left = state, replace(state, num_sums=1).as_floats()
+            node.kept, node.last_result = state, replace(state, num_sums=1).as_floats()
     return found, state, exchange

@@ -64,19 +64,19 @@ def join(
     )
     joined = None
     if counts is not None:
-        account = memory.account.of(request, counts)
+        budget = memory.budget.of(request, counts)
         joined = Membership(
             header.epoch,
             header.sequence,
             request,
             delivery_key.to_bytes(),
             counts,
-            account,
-            earlier=memory.earlier(request, account),
+            budget,
+            earlier=memory.earlier(request, budget),
         )
     epochs = (memory.epochs + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
-    account = memory.account if joined is None else joined.account
-    return reply, Memory(header.sequence, epochs, allowance, joined, account)
+    budget = memory.budget if joined is None else joined.budget
+    return reply, Memory(header.sequence, epochs, allowance, joined, budget)
 
 
 def make_key(
@@ -112,7 +112,7 @@ def register(
     registered = Registration(keys, weight, num_joined=request.num_joined, memory=left)
     population = population_of(joined, request.num_joined, request.num_joined)
     own = own_of(policy, joined, registered, request.num_joined, exchange=0)
-    registered = replace(registered, is_silent=own.frozen is not None)
+    registered = replace(registered, is_silent=own.last_result is not None)
     if left is None:
         numbers = terms.rule.contribution(own, population)
     else:
@@ -124,8 +124,8 @@ def register(
         if announced.has_agent
         else None,
     )
-    account = joined.account.entered(share_of_budget(joined, weight, request.num_joined))
-    keep(replace(joined, registered=registered, account=account))
+    budget = joined.budget.charged(share_of_budget(joined, weight, request.num_joined))
+    keep(replace(joined, registered=registered, budget=budget))
     return reply
 
 

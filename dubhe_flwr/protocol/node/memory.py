@@ -1,8 +1,8 @@
 """What a node keeps between two requests, on its own host.
 
 The parts nest: `Memory` holds the `Membership` in the current epoch, which holds the
-`Registration`, which holds the `Reading` of the sums. `Account` and `Allowance` count what a node
-has given away; `Ledger` carries both from one run to the next.
+`Registration`, which holds the `Reading` of the sums. `SumBudget` and `Allowance` count what a
+node has spent; `Ledger` carries both from one run to the next.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ REMEMBERED_EPOCHS: Final = 64
 """Past epochs that a node remembers, so that it refuses an old request to join."""
 
 _REMEMBERED_COUNTS: Final = 64
-"""Earlier label counts whose account a node keeps."""
+"""Earlier label counts whose budget a node keeps."""
 
 _VERSION: Final = 11
 _VERSION_KEY: Final = "version"
@@ -55,36 +55,36 @@ class Registration(Hidden):
     num_joined: int = 0  # nodes that joined, according to the server
     num_draws: int = 0  # draws charged to the epoch's budget
     num_sums: int = 0  # sums decrypted as an agent
-    is_silent: bool = False  # whether its account was spent, so its labels entered no sum
+    is_silent: bool = False  # whether its budget of sums was spent, so its labels entered none
     memory: tuple[float, ...] | None = None  # the rule's, from the epoch that this one continues
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Account(Hidden):
+class SumBudget(Hidden):
     """How many sums a node's label counts have entered, in all epochs.
 
     A node whose label counts change and change back goes on counting where it was. So do two runs
     at once that balance different histograms of its data.
     """
 
-    rule: str = ""  # the rule that `left` belongs to: name, settings, whether weighted, and C
+    rule: str = ""  # the rule of `last_result`: name, settings, whether weighted, and C
     label_counts: tuple[int, ...] = ()
-    spent: float = 0.0  # share of the sums that these counts may enter
-    left: tuple[float, ...] = ()  # the rule's state when it last settled at this node
+    spent: float = 0.0  # share of the budget, from 0 to 1
+    last_result: tuple[float, ...] = ()  # `Settled.result` from when it last settled here
     # Earlier label counts (SHA-256, concatenated) and what each has spent, the most first.
     earlier: bytes = b""
     earlier_spent: tuple[float, ...] = ()
 
-    def of(self, announced: JoinRequest, label_counts: tuple[int, ...]) -> "Account":
-        """Return the account of these label counts, which starts at 0 if they are new.
+    def of(self, announced: JoinRequest, label_counts: tuple[int, ...]) -> "SumBudget":
+        """Return the budget of these label counts, which starts at 0 if they are new.
 
-        `left` is kept if the rule, the weighting and the number of classes are the same.
+        `last_result` is kept if the rule, the weighting and the number of classes are the same.
         """
         terms = announced.rule, announced.rule_settings, announced.weighted, len(label_counts)
         rule = " ".join(map(str, terms))
-        left = self.left if rule == self.rule else ()
+        last_result = self.last_result if rule == self.rule else ()
         if label_counts == self.label_counts:
-            return replace(self, rule=rule, left=left)
+            return replace(self, rule=rule, last_result=last_result)
         keys = split(self.earlier, DIGEST_BYTES)
         known = dict(zip(keys, self.earlier_spent, strict=False))
         if self.spent:
@@ -92,14 +92,14 @@ class Account(Hidden):
         spent = known.pop(_digest(label_counts), 0.0)
         kept = sorted(known.items(), key=lambda each: -each[1])[:_REMEMBERED_COUNTS]
         earlier, earlier_spent = b"".join(key for key, _ in kept), tuple(each for _, each in kept)
-        return Account(rule, label_counts, spent, left, earlier, earlier_spent)
+        return SumBudget(rule, label_counts, spent, last_result, earlier, earlier_spent)
 
-    def entered(self, share: float) -> "Account":
-        """Return the account after the label counts have entered a sum that costs this share."""
+    def charged(self, share: float) -> "SumBudget":
+        """Return the budget after a sum that costs this share of it."""
         return replace(self, spent=self.spent + share)
 
     def is_spent(self, share: float) -> bool:
-        """Return whether the label counts may enter no further sum that costs this share."""
+        """Return whether a sum that costs this share would exceed the budget."""
         return share > 0.0 and self.spent + share > 1.0 + _ROUNDING
 
 
@@ -112,7 +112,7 @@ class Membership(Hidden):
     announced: JoinRequest
     delivery_key: bytes  # private half of the key for sealed delivery
     label_counts: tuple[int, ...]  # length C, as read when the node joined
-    account: Account = Account()  # of these label counts
+    budget: SumBudget = SumBudget()  # of these label counts
     was_appointed: bool = False  # whether it was asked to be in the committee, or the agent
     earlier: tuple[float, ...] = ()  # how the rule settled in the epoch that this one continues
     result: tuple[float, ...] = ()  # how it settled in this epoch
@@ -151,10 +151,10 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Ledger(Hidden):
-    """What a node has spent across runs: its day's allowance and its label counts' account."""
+    """What a node has spent across runs: its day's allowance and its budget of sums."""
 
     allowance: Allowance = Allowance()
-    account: Account = Account()
+    budget: SumBudget = SumBudget()
 
     def to_fields(self) -> Fields:
         """Return what the node keeps on its own host."""
@@ -174,7 +174,7 @@ class Memory(Hidden):
     epochs: bytes = b""  # identities of the epochs it was asked to join, the current one last
     allowance: Allowance = Allowance()  # spent today
     joined: Membership | None = None  # in the current epoch; None if it did not join
-    account: Account = Account()  # of the label counts with which it last joined
+    budget: SumBudget = SumBudget()  # of the label counts with which it last joined
 
     @property
     def epoch(self) -> bytes:
@@ -186,10 +186,10 @@ class Memory(Hidden):
         starts = range(0, len(self.epochs), EPOCH_ID_BYTES)
         return any(self.epochs[start : start + EPOCH_ID_BYTES] == epoch for start in starts)
 
-    def earlier(self, announced: JoinRequest, account: Account) -> tuple[float, ...]:
+    def earlier(self, announced: JoinRequest, budget: SumBudget) -> tuple[float, ...]:
         """Return how the rule settled in the epoch that an announced one continues, if known."""
-        before, continued = self.joined, (announced.continues, account.rule)
-        if before is None or (before.epoch, before.account.rule) != continued:
+        before, continued = self.joined, (announced.continues, budget.rule)
+        if before is None or (before.epoch, before.budget.rule) != continued:
             return ()
         return before.result
 
@@ -205,16 +205,18 @@ class Memory(Hidden):
     @property
     def ledger(self) -> Ledger:
         """What the node has spent across runs."""
-        return Ledger(self.allowance, self.account)
+        return Ledger(self.allowance, self.budget)
 
     def with_ledger(self, ledger: Ledger) -> "Memory":
         """Return the memory with what other runs have spent, taken from a ledger."""
-        joined, account = self.joined, ledger.account
+        joined, budget = self.joined, ledger.budget
         if joined is not None:
-            own, others = joined.account, account.of(joined.announced, joined.label_counts)
+            own, others = joined.budget, budget.of(joined.announced, joined.label_counts)
             spent = max(own.spent, others.spent)
-            joined = replace(joined, account=replace(others, spent=spent, left=own.left))
-        return replace(self, allowance=ledger.allowance, account=account, joined=joined)
+            joined = replace(
+                joined, budget=replace(others, spent=spent, last_result=own.last_result)
+            )
+        return replace(self, allowance=ledger.allowance, budget=budget, joined=joined)
 
 
 def _digest(label_counts: tuple[int, ...]) -> bytes:

@@ -113,6 +113,6 @@ class ClientSession:
         allowance = spend_day(self.policy, memory.allowance, self._today, again, price)
 
         def keep(joined: Membership) -> None:
-            self.memory = Memory(header.sequence, memory.epochs, allowance, joined, joined.account)
+            self.memory = Memory(header.sequence, memory.epochs, allowance, joined, joined.budget)
 
         return _ANSWERS[type(request)](self.policy, joined, request, keep)

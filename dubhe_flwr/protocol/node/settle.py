@@ -30,7 +30,7 @@ def settle(
         return SettleReply(finding=outcome.finding)
     registered = registration_of(joined)
     share = share_of_budget(joined, registered.weight, reading_of(registered).num_registered)
-    keep(replace(joined, account=joined.account.entered(share)))
+    keep(replace(joined, budget=joined.budget.charged(share)))
     label = Label(SETTLEMENT, request.exchange + 1)
     return SettleReply(joined.terms.vault.hide(registered.keys, label, outcome.contribution))
 
@@ -48,18 +48,19 @@ def own_of(
         rng = generator(seed, "rounding", policy.alias, joined.sequence, exchange)
     else:
         rng = np.random.default_rng(secrets.randbits(128))
-    is_spent = joined.account.is_spent(share_of_budget(joined, registered.weight, num_clients))
-    return Own(joined.counts, registered.weight, rng, joined.account.left if is_spent else None)
+    is_spent = joined.budget.is_spent(share_of_budget(joined, registered.weight, num_clients))
+    last_result = joined.budget.last_result if is_spent else None
+    return Own(joined.counts, registered.weight, rng, last_result)
 
 
 def share_of_budget(joined: Membership, weight: float, num_clients: int) -> float:
-    """Return what share of the node's account a sum over some clients costs.
+    """Return what share of the node's budget of sums a sum over some clients costs.
 
     The less noise a sum has, the fewer sums the label counts may enter. A node with weight w above
-    1 counts as w^2 entries, so the account gives the same bound for every weight.
+    1 counts as w^2 sums, so the budget gives the same bound for every weight.
     """
     volunteers, rule = joined.announced.num_volunteers(num_clients), joined.terms.rule
-    most = rule.most_entries(volunteers)
+    most = rule.sum_budget(volunteers)
     if most is None:
         return 0.0
     return max(1.0, min(weight, rule.heaviest(volunteers))) ** 2 / most
@@ -97,11 +98,11 @@ def read_sum(
             logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, where)
         raise RefusedError(INVALID_SUM) from None
     joined = replace(joined, registered=replace(registered, reading=reading))
-    if isinstance(outcome, Settled) and outcome.left:
-        joined = replace(joined, result=outcome.left)
-        # A node keeps the prices with which its account ran out.
-        if not (registered.is_silent or own.frozen):
-            joined = replace(joined, account=replace(joined.account, left=outcome.left))
+    if isinstance(outcome, Settled) and outcome.result:
+        joined = replace(joined, result=outcome.result)
+        # A node keeps the prices with which its budget ran out.
+        if not (registered.is_silent or own.last_result):
+            joined = replace(joined, budget=replace(joined.budget, last_result=outcome.result))
     keep(joined)
     return joined, outcome
 
@@ -138,7 +139,7 @@ def _outcome(
         raise RefusedError(INVALID_SUM)
     if request.exchange + 1 >= num_sums and isinstance(outcome, Unsettled):
         outcome = Settled(outcome.probability)
-    if registered.is_silent and not joined.account.left:
+    if registered.is_silent and not joined.budget.last_result:
         # Different prices, say after a change of settings, would reveal more about its labels.
         return replace(outcome, probability=min(1.0, num_volunteers / num_registered))
     return outcome

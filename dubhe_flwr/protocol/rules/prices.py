@@ -146,7 +146,7 @@ class Prices(Rule):
         del frame, num_clients
         return 1 + _MOST_EXCHANGES
 
-    def most_entries(self, num_volunteers: int) -> int | None:
+    def sum_budget(self, num_volunteers: int) -> int | None:
         """Return ``4 sigma^2``, so that even an attacker who knows all other clients learns little.
 
         None without noise, or if the pool is too small for prices: then labels enter no sum.
@@ -155,14 +155,14 @@ class Prices(Rule):
         return int(4.0 * sigma**2) if sigma and not self._drowns(num_volunteers) else None
 
     def heaviest(self, num_volunteers: int) -> float:
-        """Return sigma, at most 1.5: heavier nodes would spend their accounts in a few epochs."""
+        """Return sigma, at most 1.5: heavier nodes would soon spend their budgets."""
         if self.noise == 0.0:
             return inf
         return min(_HEAVIEST, max(1.0, self._sigma(num_volunteers)))
 
     def privacy(self, frame: Frame, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
         """Return epsilon for the epoch and the budget; None without noise, or without prices."""
-        most, sigma = self.most_entries(num_volunteers), self._sigma(num_volunteers)
+        most, sigma = self.sum_budget(num_volunteers), self._sigma(num_volunteers)
         if most is None:
             return None
         heaviest = min(frame.largest_weight, self.heaviest(num_volunteers))
@@ -209,14 +209,14 @@ class Prices(Rule):
         state = advanced(
             design, memory, fixed_point, sums.tobytes(), num_clients, population.noise_in_sum
         )
-        prices = design.restored(own.frozen) if own.frozen else state
+        prices = design.restored(own.last_result) if own.last_result else state
         labels, weight = self._position(own, population)
         dither = own.rng.random()
         (probability,) = design.probabilities(prices, labels, num_clients, weight, dither).tolist()
         # Sums that label counts may no longer enter would contain only noise.
-        most = min(1 + _MOST_EXCHANGES, self.most_entries(volunteers) or inf)
+        most = min(1 + _MOST_EXCHANGES, self.sum_budget(volunteers) or inf)
         if state.settled or state.num_sums >= most:
-            return Settled(probability, left=state.renewed().as_floats())
+            return Settled(probability, result=state.renewed().as_floats())
         contribution = self._contribution(own, population, state)
         return Unsettled(probability, contribution, state.as_floats())
 
@@ -237,12 +237,9 @@ class Prices(Rule):
     def _contribution(
         self, own: Own, population: Population, state: PriceState
     ) -> NDArray[np.int64]:
-        """Return the node's contribution with its noise; the noise alone once its account is spent.
-
-        The account counts the sums that the node's label counts have entered.
-        """
+        """Return the node's contribution and noise; the noise alone if its budget is spent."""
         values = self._design(population).values(state, *self._position(own, population))[0]
-        if own.frozen is not None or self._drowns(population.num_volunteers):
+        if own.last_result is not None or self._drowns(population.num_volunteers):
             values = np.zeros(values.size)
         noise, deviations = np.zeros(values.size), self.deviations(population, state.num_sums)
         if deviations is not None:

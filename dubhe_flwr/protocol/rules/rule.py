@@ -60,16 +60,16 @@ class Own:
         Its weight in aggregation, relative to the mean.
     rng : numpy.random.Generator
         Its own generator, for random rounding and noise.
-    frozen : tuple of float, optional (default: none)
-        `Settled.left` from when the rule last settled at this node, if its label counts may enter
-        no further sum. The rule then contributes nothing that depends on them, and the node keeps
+    last_result : tuple of float, optional (default: none)
+        `Settled.result` from when the rule last settled at this node, if its budget of sums is
+        spent. The rule then contributes nothing that depends on the labels, and the node keeps
         its probability.
     """
 
     label_counts: NDArray[np.int64]
     weight: float = 1.0
     rng: np.random.Generator = field(default_factory=lambda: generator(0))
-    frozen: tuple[float, ...] | None = None
+    last_result: tuple[float, ...] | None = None
 
     @cached_property
     def distribution(self) -> NDArray[np.int64]:
@@ -127,14 +127,14 @@ class Settled:
         The probability that the node volunteers.
     finding : tuple of float (default: empty)
         What the rule reports to the operator; the same at every node.
-    left : tuple of float (default: empty)
+    result : tuple of float (default: empty)
         What the next epoch may start from, and what the node falls back on once its label counts
-        may enter no further sum (`Own.frozen`); the same at every node.
+        may enter no further sum (`Own.last_result`); the same at every node.
     """
 
     probability: float
     finding: tuple[float, ...] = ()
-    left: tuple[float, ...] = ()
+    result: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -241,7 +241,7 @@ class Rule(ABC):
         """
 
     def can_continue(self, num_clients: int, num_volunteers: int) -> bool:
-        """Return whether the next epoch can start from `Settled.left` of an epoch of this size."""
+        """Return whether an epoch of this size can start from the last one's `Settled.result`."""
         del num_clients, num_volunteers
         return False
 
@@ -287,8 +287,8 @@ class Rule(ABC):
         del num_volunteers
         return None
 
-    def most_entries(self, num_volunteers: int) -> int | None:
-        """Return the most sums that a node's label counts may enter; None for no limit.
+    def sum_budget(self, num_volunteers: int) -> int | None:
+        """Return the budget of sums: how many a node's label counts may enter; None for no limit.
 
         The node counts these sums across epochs, until its label counts change.
         """
@@ -298,7 +298,7 @@ class Rule(ABC):
     def heaviest(self, num_volunteers: int) -> float:
         """Return the largest weight with which a node's labels enter a sum.
 
-        A node with weight w above 1 counts w^2 entries for a sum, since its labels would need w
+        A node with weight w above 1 counts a sum as w^2 sums, since its labels would need w
         times the noise to be hidden equally well.
         """
         del num_volunteers

@@ -17,11 +17,11 @@ from dubhe_flwr.errors import DecryptionError, MalformedMessageError
 from dubhe_flwr.protocol import Memory
 from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
-    Account,
     Allowance,
     Membership,
     Reading,
     Registration,
+    SumBudget,
 )
 from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.wire.messages import JoinRequest
@@ -48,8 +48,8 @@ MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, Allowance(31415, 1, 31415), 
         st.floats(0, 1),
         st.none() | st.lists(st.floats(allow_nan=False)).map(tuple),
     ),
-    account=st.builds(
-        Account,
+    budget=st.builds(
+        SumBudget,
         st.text(),
         st.lists(st.integers(0, 2**42)).map(tuple),
         st.floats(0, 2),
@@ -63,7 +63,7 @@ def test_round_trip(
     *,
     counts: Any,
     reading: Reading | None,
-    account: Any,
+    budget: Any,
     weight: float,
     keys: bytes,
     num_draws: int,
@@ -72,7 +72,7 @@ def test_round_trip(
     joined = replace(
         JOINED,
         label_counts=counts,
-        account=account,
+        budget=budget,
         registered=Registration(keys, weight, reading, num_draws=num_draws),
     )
     for place in (joined, replace(joined, registered=None), None):
@@ -130,12 +130,12 @@ def test_epochs_are_remembered_whole() -> None:
 
 def test_a_sum_with_less_noise_costs_more() -> None:
     """The four sums of a small pool use up the budget of 64 sums of a large pool."""
-    account = Account()
+    budget = SumBudget()
     for _ in range(4):
-        assert not account.is_spent(1 / 4)
-        account = account.entered(1 / 4)
-    assert all(map(account.is_spent, (1 / 4, 1 / 64)))
-    assert not account.is_spent(0.0)
+        assert not budget.is_spent(1 / 4)
+        budget = budget.charged(1 / 4)
+    assert all(map(budget.is_spent, (1 / 4, 1 / 64)))
+    assert not budget.is_spent(0.0)
 
 
 @pytest.mark.parametrize("simulation", ["plain", "encrypted"])

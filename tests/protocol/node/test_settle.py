@@ -50,9 +50,9 @@ class TestAnyRule:
     def test_a_rules_result_outlasts_the_draw(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The rule's memory is kept even when the request to draw carries the only sum."""
         nodes = federation(rule=Exchanges())
-        monkeypatch.setattr(Exchanges, "settle", lambda *_: Settled(0.5, left=(1.0,)))
+        monkeypatch.setattr(Exchanges, "settle", lambda *_: Settled(0.5, result=(1.0,)))
         nodes.play(1)
-        assert joined(nodes, nodes.ids[0]).account.left == (1.0,)
+        assert joined(nodes, nodes.ids[0]).budget.last_result == (1.0,)
 
     def test_a_numpy_probability_is_stored(self) -> None:
         """The node finds it again for the next draw."""

@@ -40,15 +40,15 @@ def federation(num_clients: int = 60, **settings: Any) -> Nodes:
 
 @pytest.mark.parametrize("simulation", ["plain", "encrypted"])
 def test_nodes_find_the_same_prices(simulation: str) -> None:
-    """Nodes settle after some exchanges, and keep these prices for when their account is spent."""
+    """Nodes settle after some exchanges, and keep these prices for when their budget is spent."""
     nodes = federation(simulation=simulation, num_participants=15)
     plan = nodes.play(1)
     assert (nodes.errors, plan.notes) == ([], ())
     assert 1 <= epoch_of(nodes).last_sum.exchange <= 8
-    assert len({joined(nodes, node_id).account.left for node_id in nodes.ids}) == 1
+    assert len({joined(nodes, node_id).budget.last_result for node_id in nodes.ids}) == 1
     assert len({reading_of(nodes, node_id).probability for node_id in nodes.ids}) > 4
     assert plan.privacy is not None
-    (spent,) = {joined(nodes, node_id).account.spent for node_id in nodes.ids}
+    (spent,) = {joined(nodes, node_id).budget.spent for node_id in nodes.ids}
     assert spent == pytest.approx(plan.privacy.num_sums / plan.privacy.most_sums)
 
 
@@ -142,31 +142,31 @@ class TestSettle:
 
     def test_noise_repeats_with_the_seed(self) -> None:
         """Another seed makes other noise; without noise nothing depends on it but the level."""
-        first, other = (settled(Prices(), seed)[0].left for seed in (0, 1))
-        again = settled.__wrapped__(Prices())[0].left
+        first, other = (settled(Prices(), seed)[0].result for seed in (0, 1))
+        again = settled.__wrapped__(Prices())[0].result
         assert again == first != other
-        plain, also = (settled(Prices(noise=0.0), seed)[0].left for seed in (0, 1))
+        plain, also = (settled(Prices(noise=0.0), seed)[0].result for seed in (0, 1))
         assert plain == also
 
     def test_spent_label_counts_enter_no_sum(self) -> None:
         """The node adds noise alone, and goes on at the prices that it kept."""
-        rule, kept = Prices(), settled(Prices())[0].left
-        spent = replace(own(3, 5), frozen=kept)
-        empty = replace(own(3, 5), label_counts=np.array([1, 0, 0, 0]), frozen=kept)
+        rule, kept = Prices(), settled(Prices())[0].result
+        spent = replace(own(3, 5), last_result=kept)
+        empty = replace(own(3, 5), label_counts=np.array([1, 0, 0, 0]), last_result=kept)
         told = [rule.contribution(each, POPULATION).tolist() for each in (spent, empty)]
         assert told[0] == told[1]
-        outcome = rule.settle(replace(own(3), frozen=kept), POPULATION, None, summed(rule))
+        outcome = rule.settle(replace(own(3), last_result=kept), POPULATION, None, summed(rule))
         assert isinstance(outcome, Unsettled)
         frozen = settled(rule)[3].probability
         assert outcome.probability == pytest.approx(frozen, rel=0.5)
 
-    def test_the_account_is_four_times_the_variance(self) -> None:
+    def test_the_budget_is_four_times_the_variance(self) -> None:
         """It ranges from 4 sums to 64; without noise or in too small a pool nothing is counted."""
-        entries = [Prices().most_entries(volunteers) for volunteers in (12, 24, 48, 500)]
+        entries = [Prices().sum_budget(volunteers) for volunteers in (12, 24, 48, 500)]
         assert entries == [4, 16, 64, 64]
-        assert Prices(noise=2.0).most_entries(20) == 16
-        assert Prices(noise=0.0).most_entries(20) is None
-        assert Prices().most_entries(11) is None
+        assert Prices(noise=2.0).sum_budget(20) == 16
+        assert Prices(noise=0.0).sum_budget(20) is None
+        assert Prices().sum_budget(11) is None
 
 
 class TestSettings:

@@ -50,9 +50,10 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
             lengths.append(num_sums)
         readings = [registered(nodes, node_id).reading for node_id in nodes.ids]
         assert [reading and reading.probability for reading in readings] == found
-        left = [list(joined(nodes, node_id).account.left) for node_id in nodes.ids]
+        kept = [list(joined(nodes, node_id).budget.last_result) for node_id in nodes.ids]
         # Prices are multiples of 2^-10; the means next to them may differ in the last bit.
-        assert left == [pytest.approx(node.left, rel=1e-12, abs=1e-12) for node in plain_nodes]
+        expected = [pytest.approx(node.last_result, rel=1e-12, abs=1e-12) for node in plain_nodes]
+        assert kept == expected
         assert nodes.state.epoch is not None
         assert nodes.state.epoch.last_sum.exchange == num_sums - 1
         plain = reference.plain_round(
@@ -110,10 +111,10 @@ def test_sets_match_the_second_implementation(
 
 
 @pytest.mark.parametrize(("equal_weights", "num_participants"), [(True, 8), (False, 20)])
-def test_a_spent_account(equal_weights: bool, num_participants: int) -> None:
+def test_a_spent_budget(equal_weights: bool, num_participants: int) -> None:
     """Once its labels entered enough sums a node adds noise alone, at the prices that it has."""
     rule, most = Prices(noise=1.2), 5
-    assert rule.most_entries(36) == most
+    assert rule.sum_budget(36) == most
     counts = unequal_counts(60 if equal_weights else 100)
     lengths = check_epochs(
         counts,
@@ -130,7 +131,7 @@ def test_a_node_keeps_the_prices_of_its_last_sum() -> None:
     """A node keeps the prices at which it settles with the last sum that its labels enter."""
     rule = Prices(noise=0.6)
     lengths = check_epochs(skewed_counts(60), num_rounds=4, rule=rule)
-    assert lengths[0] == rule.most_entries(16) == 1
+    assert lengths[0] == rule.sum_budget(16) == 1
 
 
 @pytest.mark.parametrize("determination", [Groups(4), Tries(2)])
