@@ -107,16 +107,16 @@ def register(
     keys, state = terms.vault.accept(
         seat_of(policy, joined), request, None if before is None else before.keys
     )
-    left = _left(joined, state)
+    result = _last_result(joined, state)
     weight = _weight(joined, request.mean_examples)
-    registered = Registration(keys, weight, num_joined=request.num_joined, memory=left)
+    registered = Registration(keys, weight, num_joined=request.num_joined, memory=result)
     population = population_of(joined, request.num_joined, request.num_joined)
     own = own_of(policy, joined, registered, request.num_joined, exchange=0)
     registered = replace(registered, is_silent=own.last_result is not None)
-    if left is None:
+    if result is None:
         numbers = terms.rule.contribution(own, population)
     else:
-        numbers = terms.rule.continued(own, population, left)
+        numbers = terms.rule.continued(own, population, result)
     hide = partial(terms.vault.hide, keys)
     reply = RegisterReply(
         hide(Label(REGISTRATION), numbers),
@@ -129,8 +129,8 @@ def register(
     return reply
 
 
-def _left(joined: Membership, state: bytes) -> tuple[float, ...] | None:
-    """Return what the last epoch left, or None; refuse if the node itself knows otherwise."""
+def _last_result(joined: Membership, state: bytes) -> tuple[float, ...] | None:
+    """Return the last epoch's result, or None; refuse if the node itself knows another one."""
     if joined.announced.continues is None:
         return None
     if len(state) % _FLOAT.itemsize:

@@ -184,10 +184,10 @@ class Prices(Rule):
         return num_volunteers < num_clients and not self._drowns(num_volunteers)
 
     def continued(
-        self, own: Own, population: Population, left: tuple[float, ...]
+        self, own: Own, population: Population, result: tuple[float, ...]
     ) -> NDArray[np.int64]:
         """Return the node's contribution to an exchange at the last prices, with its noise."""
-        return self._contribution(own, population, self._design(population).restored(left))
+        return self._contribution(own, population, self._design(population).restored(result))
 
     def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:
         """Return the node's contribution to the opening, with its share of the noise."""

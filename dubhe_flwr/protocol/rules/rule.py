@@ -228,8 +228,8 @@ class Rule(ABC):
         population : Population
             What it knows about the federation.
         memory : tuple of float or None
-            What `Unsettled` kept. For the sum of the registrations, what an earlier epoch left, or
-            None.
+            What `Unsettled` kept. For the sum of the registrations, the last epoch's result if this
+            one continues it, or None.
         sums : ndarray of int64, shape (Slots.number,)
             The sum.
 
@@ -246,13 +246,13 @@ class Rule(ABC):
         return False
 
     def continued(
-        self, own: Own, population: Population, left: tuple[float, ...]
+        self, own: Own, population: Population, result: tuple[float, ...]
     ) -> NDArray[np.int64]:
-        """Return what a node registers in an epoch that starts from what the last one left.
+        """Return what a node registers in an epoch that starts from the last one's result.
 
         Raises `RefusedError` if it does not fit the rule.
         """
-        del own, population, left
+        del own, population, result
         raise RefusedError("The rule cannot go on from an earlier epoch.")
 
     def settlement_slots(self, frame: Frame) -> Slots | None:
