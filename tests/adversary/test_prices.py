@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from protocol.federation import (
     decrypted,
     dubhe,
     joined,
-    reading_of,
     skewed_counts,
 )
 from protocol.nodes import set_policy
@@ -28,6 +28,7 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, StaleMessageError
 from dubhe_flwr.protocol import Batch, Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.node.memory import LabelBudget
 from dubhe_flwr.protocol.node.settle import share_of_budget
 from dubhe_flwr.protocol.wire.terms import REGISTRATION
 from dubhe_flwr.rules import Frame, Own, Population, Prices, Settled, Slots
@@ -94,25 +95,39 @@ class TestAWatchedNode:
         assert told == pytest.approx(bits, abs=0.1)
 
     def test_a_server_that_steers_prices_asks_what_it_wants(self) -> None:
-        """It shifts ten openings, so that a node's draws tell how much it has of each class."""
+        """It shifts the opening of each of 64 periods, until the whole budget of sums is spent.
+
+        In a period, 150 draws tell which level of probability a node has. The openings claim that
+        two classes hold most of the data, for these are the best of sixty drawn at random.
+        """
         rng, design = np.random.default_rng(1), PriceDesign(C, K, float(V), sigma=4.0)
-        prior, labels = drawn(common_law(), 20_000, rng), drawn(common_law(), 30, rng)
-        logs = np.zeros((len(labels), len(prior)))
-        for label in range(C):
-            mean = np.full(C, 0.6 / (C - 1))
-            mean[label] = 0.4
-            state = design.advance(PriceState(), np.append(mean, rng.uniform(0.2, 0.9)), N, 3.0)
-            chances = [design.probabilities(state, p[None], N, 1.0, rng.random()) for p in labels]
-            yes = rng.binomial(150, np.concatenate(chances))[:, None]
-            above, below = (design.probabilities(state, prior, N, 1.0, r) for r in (0.0, 1.0))
-            found = design.probabilities(state, prior, N)
-            upper = (found - below) / np.maximum(above - below, 1e-12)
-            seen = [binom.pmf(yes, 150, level) for level in (above, below)]
-            logs += np.log(upper * seen[0] + (1.0 - upper) * seen[1] + 1e-12)
+        prior, labels = drawn(common_law(), 20_000, rng), drawn(common_law(), 200, rng)
+        logs, budget, wanted = np.zeros((len(labels), len(prior))), LabelBudget(), [3, 2, 1]
+        for _ in range(64):
+            budget = budget.charged(1 / 64)
+            if not budget.keeps_chance:
+                mean = np.full(C, 0.05)
+                mean[[0, wanted.pop()]] = 0.3
+                state = design.advance(PriceState(), np.append(mean, rng.uniform(0.2, 0.9)), N, 3.0)
+                rounded = [
+                    design.probabilities(state, p[None], N, 1.0, rng.random()) for p in labels
+                ]
+                found, *nearest = (
+                    design.probabilities(state, prior, N, 1.0, dither)
+                    for dither in (None, 0.0, 1.0)
+                )
+                upper = (found - nearest[1]) / np.maximum(nearest[0] - nearest[1], 1e-12)
+                yes, num_draws = np.zeros((len(labels), 1)), 0
+                budget = budget.drawn(1.0)
+            yes, num_draws = yes + rng.binomial(150, np.array(rounded)), num_draws + 150
+            if not budget.charged(1 / 64).keeps_chance or budget.is_spent(1 / 64):
+                above, below = (binom.pmf(yes, num_draws, level) for level in nearest)
+                logs += np.log(upper * above + (1.0 - upper) * below + 1e-300)
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         guesses = weights @ prior / weights.sum(axis=1, keepdims=True)
         errors = [np.abs(each - labels).sum(axis=1) for each in (guesses, prior.mean(axis=0))]
-        assert np.median(errors[0]) / np.median(errors[1]) == pytest.approx(0.28, abs=0.08)
+        assert not wanted
+        assert np.median(errors[0]) / np.median(errors[1]) == pytest.approx(0.60, abs=0.06)
 
     def test_a_server_that_steers_prices_makes_all_sums_tell_more(self) -> None:
         """It shifts the sums, so that all nodes volunteer, and their labels enter in full."""
@@ -286,25 +301,51 @@ class TestTheBudget:
             set_policy(nodes, node_id, label_counts=partial(np.asarray, changed))
         assert labels_told(nodes, 7) > 7
 
-    def test_other_settings_ask_nothing_of_spent_labels(self) -> None:
-        """At prices where it never settled, a spent node volunteers at the average rate."""
-        nodes = federation(20, registration_interval=1, num_participants=12)
-        nodes.rounds(1, 4)
+    @pytest.mark.parametrize("rule", [Prices(), Prices(coverage=0.4)])
+    def test_other_prices_ask_nothing_new(self, rule: Prices) -> None:
+        """A node keeps its probability in later epochs, also with other settings."""
+        nodes = federation(rounds_per_draw=1, registration_interval=1, num_participants=20)
+        nodes.play(1)
+        assert len(set(chances(nodes))) > 8
         others = federation(
-            20, registration_interval=1, num_participants=12, rule=Prices(coverage=0.4)
+            rounds_per_draw=1, registration_interval=1, num_participants=20, rule=rule
         )
         others.memories = nodes.memories
-        others.rounds(1, 2)
-        assert {reading_of(others, node_id).probability for node_id in others.ids} == {12 / 20}
+        before, num_sums = chances(nodes), entries(nodes, nodes.ids[0])
+        others.play(1)
+        assert num_sums < entries(others, others.ids[0]) < 5 * num_sums
+        assert chances(others) == before
+        for row, node_id in enumerate(others.ids):
+            changed = skewed_counts(60)[row] + 1
+            set_policy(others, node_id, label_counts=partial(np.asarray, changed))
+        others.play(2)
+        assert len(set(chances(others))) > 8
+        assert chances(others) != before
+
+    def test_other_probabilities_take_five_times_as_many_sums(self) -> None:
+        """In a period of one sum each, a node takes a second probability in the fifth period."""
+        nodes = federation(registration_interval=1)
+        taken = []
+        for server_round in range(1, 12):
+            nodes.play(server_round)
+            taken.append(joined(nodes, nodes.ids[0]).budget.taken_at)
+        first = round(25 * taken[0])
+        changed = [round(25 * later) for before, later in pairwise(taken) if later != before]
+        assert changed == [at for at in changed if at >= 5 * first]
 
     def test_spent_labels_do_not_show(self) -> None:
         """Once its budget is spent, a node's contribution does not depend on its labels."""
         rule = Prices()
         told = [
-            rule.contribution(Own(row, rng=generator(3), last_result=()), POPULATION)
+            rule.contribution(Own(row, rng=generator(3), is_silent=True), POPULATION)
             for row in COUNTS[:2]
         ]
         assert np.array_equal(told[0], told[1])
+
+
+def chances(nodes: Nodes) -> list[float]:
+    """Return each node's probability to volunteer, relative to the average."""
+    return [joined(nodes, node_id).budget.chance for node_id in nodes.ids]
 
 
 def entries(nodes: Nodes, node_id: int) -> float:

@@ -17,7 +17,7 @@ from dubhe_flwr.protocol.node.guards import (
     spend_draws,
     spend_sums,
 )
-from dubhe_flwr.protocol.node.memory import Keep, Membership, Registration
+from dubhe_flwr.protocol.node.memory import Keep, LabelBudget, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing
 from dubhe_flwr.protocol.node.settle import read_sum
 from dubhe_flwr.protocol.vaults import Label
@@ -41,9 +41,25 @@ def participate(
     registered = spend_draws(joined, registration_of(joined), price)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     unwilling = [not is_willing(policy, server_round) for server_round in rounds]
-    keep(replace(joined, registered=registered))
-    decisions = _draws(policy, joined, request) < reading_of(registered).probability
-    return write_draws(decisions, unwilling)
+    probability, budget = _probability(joined, reading_of(registered))
+    keep(replace(joined, registered=registered, budget=budget))
+    return write_draws(_draws(policy, joined, request) < probability, unwilling)
+
+
+def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudget]:
+    """Return the probability to volunteer, which is an earlier one if the node keeps that.
+
+    The average probability says nothing about labels, so it takes no place of another one.
+    """
+    budget, latest = joined.budget, reading.probability
+    num_volunteers = joined.announced.num_volunteers(reading.num_registered)
+    share = num_volunteers / reading.num_registered
+    is_average = latest == min(1.0, share)
+    if is_average or joined.terms.rule.sum_budget(num_volunteers) is None:
+        return latest, budget
+    if budget.keeps_chance:
+        return min(1.0, budget.chance * share), budget
+    return latest, budget.drawn(latest / share)
 
 
 def determine(

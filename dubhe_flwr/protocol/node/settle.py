@@ -49,8 +49,7 @@ def own_of(
     else:
         rng = np.random.default_rng(secrets.randbits(128))
     is_spent = joined.budget.is_spent(share_of_budget(joined, registered.weight, num_clients))
-    last_result = joined.budget.last_result if is_spent else None
-    return Own(joined.counts, registered.weight, rng, last_result)
+    return Own(joined.counts, registered.weight, rng, is_spent)
 
 
 def share_of_budget(joined: Membership, weight: float, num_clients: int) -> float:
@@ -100,9 +99,6 @@ def read_sum(
     joined = replace(joined, registered=replace(registered, reading=reading))
     if isinstance(outcome, Settled) and outcome.result:
         joined = replace(joined, result=outcome.result)
-        # A node keeps the prices with which its budget ran out.
-        if not (registered.is_silent or own.last_result):
-            joined = replace(joined, budget=replace(joined.budget, last_result=outcome.result))
     keep(joined)
     return joined, outcome
 
@@ -139,9 +135,6 @@ def _outcome(
         raise RefusedError(INVALID_SUM)
     if request.exchange + 1 >= num_sums and isinstance(outcome, Unsettled):
         outcome = Settled(outcome.probability)
-    if registered.is_silent and not joined.budget.last_result:
-        # Different prices, say after a change of settings, would reveal more about its labels.
-        return replace(outcome, probability=min(1.0, num_volunteers / num_registered))
     return outcome
 
 

@@ -18,10 +18,10 @@ from dubhe_flwr.protocol import Memory
 from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
     Allowance,
+    LabelBudget,
     Membership,
     Reading,
     Registration,
-    SumBudget,
 )
 from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.wire.messages import JoinRequest
@@ -49,10 +49,12 @@ MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, Allowance(31415, 1, 31415), 
         st.none() | st.lists(st.floats(allow_nan=False)).map(tuple),
     ),
     budget=st.builds(
-        SumBudget,
-        st.text(),
+        LabelBudget,
         st.lists(st.integers(0, 2**42)).map(tuple),
         st.floats(0, 2),
+        st.floats(0, 1000),
+        st.floats(0, 2),
+        st.binary(),
         st.lists(st.floats(allow_nan=False)).map(tuple),
     ),
     weight=st.floats(0.25, 4),
@@ -128,9 +130,22 @@ def test_epochs_are_remembered_whole() -> None:
     assert REMEMBERED_EPOCHS == 64
 
 
+@pytest.mark.parametrize("share", [1 / 64, 1 / 11])
+def test_labels_have_at_most_three_probabilities(share: float) -> None:
+    """A node takes another one only after five times as many sums, whenever it is asked to draw."""
+    budget, taken = LabelBudget(), []
+    while not budget.is_spent(share):
+        budget = budget.charged(share)
+        if not budget.keeps_chance:
+            budget = budget.drawn(0.5)
+            taken.append(round(budget.spent / share))
+    assert taken == ([1, 5, 25] if share == 1 / 64 else [1, 5])
+    assert budget.keeps_chance
+
+
 def test_a_sum_with_less_noise_costs_more() -> None:
     """The four sums of a small pool use up the budget of 64 sums of a large pool."""
-    budget = SumBudget()
+    budget = LabelBudget()
     for _ in range(4):
         assert not budget.is_spent(1 / 4)
         budget = budget.charged(1 / 4)

@@ -52,7 +52,7 @@ class TestAnyRule:
         nodes = federation(rule=Exchanges())
         monkeypatch.setattr(Exchanges, "settle", lambda *_: Settled(0.5, result=(1.0,)))
         nodes.play(1)
-        assert joined(nodes, nodes.ids[0]).budget.last_result == (1.0,)
+        assert joined(nodes, nodes.ids[0]).result == (1.0,)
 
     def test_a_numpy_probability_is_stored(self) -> None:
         """The node finds it again for the next draw."""
