@@ -21,6 +21,7 @@ from flwr.app import Context
 from flwr.serverapp.strategy import Strategy
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
+from dubhe_flwr.adapter.resume import Run
 from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.rules import Groups, Paper, Prices
 from dubhe_flwr.simulation import run_on_grid
@@ -300,6 +301,63 @@ def test_a_run_after_one_that_failed_begins_anew(api: Api) -> None:
     api.run(strategy, grid, 3)
     assert strategy.plans[0].stages[0].stage == "join"
     assert [plan.server_round for plan in strategy.plans] == [1, 2, 3]
+
+
+STAGES = ["join", "keygen", "register", "settle", "participate", "determine"]
+"""Where the server is killed; with one exception, this happens in slow tests only."""
+
+
+def kill_in_round_2(
+    api: Api, point: str, strategy: Any, grid: Any, patch: pytest.MonkeyPatch
+) -> None:
+    """Let a server end at a point of its second round as by a signal: nothing cleans up."""
+    aggregate = "aggregate_fit" if api.is_fit else "aggregate_train"
+    place, name, is_after = {
+        "train": (strategy.strategy, aggregate, False),
+        "checkpoint": (Path, "replace", False),
+        "evaluate": (Run, "complete", True),
+    }.get(point, (grid, "push_messages", True))
+    real = getattr(place, name)
+
+    def ending(*given: Any) -> Any:
+        result = real(*given) if is_after else None
+        is_here = place is not grid or grid.batches[-1][0] == f"evaluate.dubhe_{point}"
+        if is_here and strategy.rounds_done == (1 if place is grid else 2):
+            raise Killed
+        return result if is_after else real(*given)
+
+    patch.setattr(place, name, ending)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        *(pytest.param(s, marks=[pytest.mark.slow] * (s != "participate")) for s in STAGES),
+        *("train", "checkpoint", "evaluate"),
+    ],
+)
+def test_a_killed_server_app_resumes_every_time(
+    api: Api, point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is killed after a stage or training, before its checkpoint is in place, or right after.
+
+    Every round begins an epoch here, so even after a kill the selected sets and the model equal
+    a run without one, bit for bit.
+    """
+    make = partial(api.dubhe, rule=SEARCH, registration_interval=1)
+    whole = make()
+    model = api.run(whole, api.grid(), 3)
+    killed, grid = make(checkpoint_dir=tmp_path), api.grid()
+    with monkeypatch.context() as patch:
+        kill_in_round_2(api, point, killed, grid, patch)
+        with pytest.raises(Killed):
+            api.run(killed, grid, 3)
+    again = make(checkpoint_dir=tmp_path)
+    assert same(api.run(again, api.grid(), 3), model)
+    first = 3 if point == "evaluate" else 2
+    assert [plan.server_round for plan in again.plans] == list(range(first, 4))
+    assert again.selected == whole.selected[first - 1 :]
+    assert CheckpointDirectory(tmp_path).open()["state"]["round"] == 3
 
 
 def test_a_full_disk_ends_the_run_only_if_that_is_wanted(
