@@ -15,8 +15,8 @@ from protocol.federation import (
     Federation,
     counts_with_rare_classes,
     decrypted,
-    dubhe,
     joined,
+    priced,
     reading_of,
     skewed_counts,
 )
@@ -25,8 +25,8 @@ from scipy.stats import binom
 
 from dubhe_flwr.core.prices import PriceDesign, PriceState
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import RefusedError, StaleMessageError
-from dubhe_flwr.protocol import Batch, Fields, Stage
+from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.settle import share_of_budget
 from dubhe_flwr.protocol.wire.terms import REGISTRATION
@@ -181,72 +181,6 @@ class TestALyingClient:
             settle(lambda told, _: weight * told)
 
 
-def federation(num_clients: int = 60, **settings: Any) -> Nodes:
-    """Return unencrypted nodes whose server uses prices; the budget is 25 sums of 60."""
-    usual: dict[str, Any] = {
-        "rule": Prices(),
-        "num_participants": 30,
-        "simulation": "plain",
-        "max_registered": 256,
-    }
-    return dubhe(skewed_counts(num_clients), **usual | settings)
-
-
-def refused(nodes: Nodes, node_id: int, request: Fields, match: str) -> None:
-    """Check that a node refuses a request, whatever its sequence number."""
-    with pytest.raises(RefusedError, match=match):
-        nodes.handle(node_id, {**request, "sequence": int(str(request["sequence"])) + 1000})
-
-
-def settling(exchange: int) -> tuple[Nodes, Batch]:
-    """Return nodes and the batch that asks them to settle an exchange."""
-    nodes = federation()
-    batch: Any = nodes.until(Stage.SETTLE)
-    for _ in range(exchange):
-        batch = nodes.step(nodes.deliver(batch))
-    assert isinstance(batch, Batch)
-    assert batch.header.stage == Stage.SETTLE
-    return nodes, batch
-
-
-class TestAServerThatAsksAgain:
-    """Two answers to one request would halve the noise; two sums would reveal their difference."""
-
-    def test_a_node_registers_once(self) -> None:
-        """When asked again, it does not add fresh noise to its labels."""
-        nodes = federation()
-        batch = nodes.until(Stage.REGISTER)
-        node_id, request = next(iter(batch.fields.items()))
-        nodes.handle(node_id, request)
-        refused(nodes, node_id, request, "already registered in this epoch")
-        with pytest.raises(StaleMessageError):
-            nodes.handle(node_id, request)
-        assert entries(nodes, node_id) == pytest.approx(1)
-
-    @pytest.mark.parametrize("exchange", [0, 1])
-    def test_a_node_answers_an_exchange_once(self, exchange: int) -> None:
-        """The same sum is refused the second time, and so is another sum for the same exchange."""
-        nodes, batch = settling(exchange)
-        node_id, request = next(iter(batch.fields.items()))
-        nodes.handle(node_id, request)
-        counted = joined(nodes, node_id).budget
-        refused(nodes, node_id, request, "already answered this exchange")
-        with pytest.raises(StaleMessageError):
-            nodes.handle(node_id, request)
-        other = {**request, "num-clients": 59}
-        refused(nodes, node_id, other, "different sum was already read")
-        assert joined(nodes, node_id).budget == counted
-        assert entries(nodes, node_id) == pytest.approx(exchange + 2)
-
-    @pytest.mark.parametrize("exchange", [0, 1])
-    def test_a_sum_covers_half_of_the_nodes_that_joined(self, exchange: int) -> None:
-        """A sum over fewer would have less noise than sigma; it is refused before it is read."""
-        nodes, batch = settling(exchange)
-        node_id, request = next(iter(batch.fields.items()))
-        refused(nodes, node_id, {**request, "num-clients": 29}, "too few or too many")
-        nodes.handle(node_id, {**request, "sequence": int(str(request["sequence"])) + 2000})
-
-
 def labels_told(nodes: Nodes, server_round: int) -> float:
     """Return how many clients' labels the registrations of a round contain, judged by their sum.
 
@@ -271,7 +205,7 @@ class TestTheBudget:
 
     def test_after_the_budget_nodes_add_noise_alone(self) -> None:
         """The sums contain none of the twenty nodes' labels until the labels change."""
-        nodes = federation(20, registration_interval=1, num_participants=12)
+        nodes = priced(20, registration_interval=1, num_participants=12)
         assert Prices().sum_budget(12) == 4
         spent = 0
         for server_round in range(1, 7):
@@ -288,11 +222,9 @@ class TestTheBudget:
 
     def test_other_settings_ask_nothing_of_spent_labels(self) -> None:
         """At prices where it never settled, a spent node volunteers at the average rate."""
-        nodes = federation(20, registration_interval=1, num_participants=12)
+        nodes = priced(20, registration_interval=1, num_participants=12)
         nodes.rounds(1, 4)
-        others = federation(
-            20, registration_interval=1, num_participants=12, rule=Prices(coverage=0.4)
-        )
+        others = priced(20, registration_interval=1, num_participants=12, rule=Prices(coverage=0.4))
         others.memories = nodes.memories
         others.rounds(1, 2)
         assert {reading_of(others, node_id).probability for node_id in others.ids} == {12 / 20}
