@@ -74,6 +74,14 @@ def mean_distance(lie: Lie, noise: float | None) -> float:
     return float(np.mean([distance(settle(lie, noise=noise, seed=seed)) for seed in range(3)]))
 
 
+def error_of_guess(logs: Floats, prior: Floats, labels: Floats) -> float:
+    """Return the median error of the posterior's mean, relative to the error of the prior's."""
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    guesses = weights @ prior / weights.sum(axis=1, keepdims=True)
+    errors = [np.abs(each - labels).sum(axis=1) for each in (guesses, prior.mean(axis=0))]
+    return float(np.median(errors[0]) / np.median(errors[1]))
+
+
 class TestAWatchedNode:
     """A server counts how often a node volunteers."""
 
@@ -109,10 +117,7 @@ class TestAWatchedNode:
             upper = (found - below) / np.maximum(above - below, 1e-12)
             seen = [binom.pmf(yes, 150, level) for level in (above, below)]
             logs += np.log(upper * seen[0] + (1.0 - upper) * seen[1] + 1e-12)
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        guesses = weights @ prior / weights.sum(axis=1, keepdims=True)
-        errors = [np.abs(each - labels).sum(axis=1) for each in (guesses, prior.mean(axis=0))]
-        assert np.median(errors[0]) / np.median(errors[1]) == pytest.approx(0.28, abs=0.08)
+        assert error_of_guess(logs, prior, labels) == pytest.approx(0.28, abs=0.08)
 
     def test_a_server_that_steers_prices_makes_all_sums_tell_more(self) -> None:
         """It shifts the sums, so that all nodes volunteer, and their labels enter in full."""
@@ -126,10 +131,7 @@ class TestAWatchedNode:
         deviation = 4.0 / np.sqrt(C * 64 * 7 / 9)  # of an honest member; the first two tell less
         seen = labels + deviation * rng.normal(size=labels.shape)
         logs = -((seen[:, None] - prior) ** 2).sum(axis=2) / (2.0 * deviation**2)
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        guesses = weights @ prior / weights.sum(axis=1, keepdims=True)
-        errors = [np.abs(each - labels).sum(axis=1) for each in (guesses, prior.mean(axis=0))]
-        assert np.median(errors[0]) / np.median(errors[1]) == pytest.approx(0.57, abs=0.06)
+        assert error_of_guess(logs, prior, labels) == pytest.approx(0.57, abs=0.06)
 
 
 class TestALyingClient:
