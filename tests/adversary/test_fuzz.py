@@ -90,7 +90,7 @@ def test_spoilt_requests_to_nodes(api: Api, share: int, told: io.StringIO) -> No
     """
     rng, grid = random.Random(7), grid_of(api)
     answer, texts, kinds, keys = grid._answer, set[str](), Counter[str](), set[str]()
-    number, wanted = 0, 1500 * share
+    number, wanted = 0, 1_250 + 250 * share
 
     def hit(message: Message) -> Any:
         nonlocal number
