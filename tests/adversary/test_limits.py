@@ -85,15 +85,6 @@ def test_no_array_is_as_long_as_the_server_says() -> None:
     assert peak < MEGABYTES
 
 
-@pytest.mark.parametrize("num_clients", [21, 10**9])
-def test_no_budget_grows_with_what_the_server_says(num_clients: int) -> None:
-    """An agent decrypts fewer sums than half of the clients, even if a server claims 10^9."""
-    nodes = federation()
-    node_id, request = next_request(nodes, Stage.PARTICIPATE)
-    told = {**request, "num-clients": num_clients}
-    refuses(nodes, node_id, told, RefusedError, "too few or too many")
-
-
 def test_a_million_draws_are_refused_before_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server asks for 2^20 draws in a request, the most that a message may ask for."""
     monkeypatch.setattr("dubhe_flwr.protocol.node.round.private_draws", lambda _number: 1 // 0)

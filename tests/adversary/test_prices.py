@@ -16,8 +16,8 @@ from protocol.federation import (
     Federation,
     counts_with_rare_classes,
     decrypted,
-    dubhe,
     joined,
+    priced,
     skewed_counts,
 )
 from protocol.nodes import set_policy
@@ -25,8 +25,8 @@ from scipy.stats import binom
 
 from dubhe_flwr.core.prices import PriceDesign, PriceState
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import RefusedError, StaleMessageError
-from dubhe_flwr.protocol import Batch, Fields, Stage
+from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.memory import LabelBudget
 from dubhe_flwr.protocol.node.settle import share_of_budget
@@ -73,6 +73,14 @@ def distance(probabilities: Floats) -> float:
 def mean_distance(lie: Lie, noise: float | None) -> float:
     """Return the mean distance over some seeds."""
     return float(np.mean([distance(settle(lie, noise=noise, seed=seed)) for seed in range(3)]))
+
+
+def error_of_guess(logs: Floats, prior: Floats, labels: Floats) -> float:
+    """Return the median error of the posterior's mean, relative to the error of the prior's."""
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    guesses = weights @ prior / weights.sum(axis=1, keepdims=True)
+    errors = [np.abs(each - labels).sum(axis=1) for each in (guesses, prior.mean(axis=0))]
+    return float(np.median(errors[0]) / np.median(errors[1]))
 
 
 class TestAWatchedNode:
@@ -123,11 +131,8 @@ class TestAWatchedNode:
             if not budget.charged(1 / 64).keeps_chance or budget.is_spent(1 / 64):
                 above, below = (binom.pmf(yes, num_draws, level) for level in nearest)
                 logs += np.log(upper * above + (1.0 - upper) * below + 1e-300)
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        guesses = weights @ prior / weights.sum(axis=1, keepdims=True)
-        errors = [np.abs(each - labels).sum(axis=1) for each in (guesses, prior.mean(axis=0))]
         assert not wanted
-        assert np.median(errors[0]) / np.median(errors[1]) == pytest.approx(0.60, abs=0.06)
+        assert error_of_guess(logs, prior, labels) == pytest.approx(0.60, abs=0.06)
 
     def test_a_server_that_steers_prices_makes_all_sums_tell_more(self) -> None:
         """It shifts the sums, so that all nodes volunteer, and their labels enter in full."""
@@ -141,10 +146,7 @@ class TestAWatchedNode:
         deviation = 4.0 / np.sqrt(C * 64 * 7 / 9)  # of an honest member; the first two tell less
         seen = labels + deviation * rng.normal(size=labels.shape)
         logs = -((seen[:, None] - prior) ** 2).sum(axis=2) / (2.0 * deviation**2)
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        guesses = weights @ prior / weights.sum(axis=1, keepdims=True)
-        errors = [np.abs(each - labels).sum(axis=1) for each in (guesses, prior.mean(axis=0))]
-        assert np.median(errors[0]) / np.median(errors[1]) == pytest.approx(0.57, abs=0.06)
+        assert error_of_guess(logs, prior, labels) == pytest.approx(0.57, abs=0.06)
 
 
 class TestALyingClient:
@@ -196,72 +198,6 @@ class TestALyingClient:
             settle(lambda told, _: weight * told)
 
 
-def federation(num_clients: int = 60, **settings: Any) -> Nodes:
-    """Return unencrypted nodes whose server uses prices; the budget is 25 sums of 60."""
-    usual: dict[str, Any] = {
-        "rule": Prices(),
-        "num_participants": 30,
-        "simulation": "plain",
-        "max_registered": 256,
-    }
-    return dubhe(skewed_counts(num_clients), **usual | settings)
-
-
-def refused(nodes: Nodes, node_id: int, request: Fields, match: str) -> None:
-    """Check that a node refuses a request, whatever its sequence number."""
-    with pytest.raises(RefusedError, match=match):
-        nodes.handle(node_id, {**request, "sequence": int(str(request["sequence"])) + 1000})
-
-
-def settling(exchange: int) -> tuple[Nodes, Batch]:
-    """Return nodes and the batch that asks them to settle an exchange."""
-    nodes = federation()
-    batch: Any = nodes.until(Stage.SETTLE)
-    for _ in range(exchange):
-        batch = nodes.step(nodes.deliver(batch))
-    assert isinstance(batch, Batch)
-    assert batch.header.stage == Stage.SETTLE
-    return nodes, batch
-
-
-class TestAServerThatAsksAgain:
-    """Two answers to one request would halve the noise; two sums would reveal their difference."""
-
-    def test_a_node_registers_once(self) -> None:
-        """When asked again, it does not add fresh noise to its labels."""
-        nodes = federation()
-        batch = nodes.until(Stage.REGISTER)
-        node_id, request = next(iter(batch.fields.items()))
-        nodes.handle(node_id, request)
-        refused(nodes, node_id, request, "already registered in this epoch")
-        with pytest.raises(StaleMessageError):
-            nodes.handle(node_id, request)
-        assert entries(nodes, node_id) == pytest.approx(1)
-
-    @pytest.mark.parametrize("exchange", [0, 1])
-    def test_a_node_answers_an_exchange_once(self, exchange: int) -> None:
-        """The same sum is refused the second time, and so is another sum for the same exchange."""
-        nodes, batch = settling(exchange)
-        node_id, request = next(iter(batch.fields.items()))
-        nodes.handle(node_id, request)
-        counted = joined(nodes, node_id).budget
-        refused(nodes, node_id, request, "already answered this exchange")
-        with pytest.raises(StaleMessageError):
-            nodes.handle(node_id, request)
-        other = {**request, "num-clients": 59}
-        refused(nodes, node_id, other, "different sum was already read")
-        assert joined(nodes, node_id).budget == counted
-        assert entries(nodes, node_id) == pytest.approx(exchange + 2)
-
-    @pytest.mark.parametrize("exchange", [0, 1])
-    def test_a_sum_covers_half_of_the_nodes_that_joined(self, exchange: int) -> None:
-        """A sum over fewer would have less noise than sigma; it is refused before it is read."""
-        nodes, batch = settling(exchange)
-        node_id, request = next(iter(batch.fields.items()))
-        refused(nodes, node_id, {**request, "num-clients": 29}, "too few or too many")
-        nodes.handle(node_id, {**request, "sequence": int(str(request["sequence"])) + 2000})
-
-
 def labels_told(nodes: Nodes, server_round: int) -> float:
     """Return how many clients' labels the registrations of a round contain, judged by their sum.
 
@@ -286,7 +222,7 @@ class TestTheBudget:
 
     def test_after_the_budget_nodes_add_noise_alone(self) -> None:
         """The sums contain none of the twenty nodes' labels until the labels change."""
-        nodes = federation(20, registration_interval=1, num_participants=12)
+        nodes = priced(20, registration_interval=1, num_participants=12)
         assert Prices().sum_budget(12) == 4
         spent = 0
         for server_round in range(1, 7):
@@ -304,12 +240,10 @@ class TestTheBudget:
     @pytest.mark.parametrize("rule", [Prices(), Prices(coverage=0.4)])
     def test_other_prices_ask_nothing_new(self, rule: Prices) -> None:
         """A node keeps its probability in later epochs, also with other settings."""
-        nodes = federation(rounds_per_draw=1, registration_interval=1, num_participants=20)
+        nodes = priced(rounds_per_draw=1, registration_interval=1, num_participants=20)
         nodes.play(1)
         assert len(set(chances(nodes))) > 8
-        others = federation(
-            rounds_per_draw=1, registration_interval=1, num_participants=20, rule=rule
-        )
+        others = priced(rounds_per_draw=1, registration_interval=1, num_participants=20, rule=rule)
         others.memories = nodes.memories
         before, num_sums = chances(nodes), entries(nodes, nodes.ids[0])
         others.play(1)
@@ -324,7 +258,7 @@ class TestTheBudget:
 
     def test_other_probabilities_take_five_times_as_many_sums(self) -> None:
         """In a period of one sum each, a node takes a second probability in the fifth period."""
-        nodes = federation(registration_interval=1)
+        nodes = priced(registration_interval=1, num_participants=30)
         taken = []
         for server_round in range(1, 12):
             nodes.play(server_round)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flwr.app import Context, RecordDict
+from apis import node_context
 
 from dubhe_flwr.clientapp.ledger_file import ledger_name, open_ledger
 from dubhe_flwr.clientapp.node import Node
@@ -22,8 +22,7 @@ COUNTS = [10, 20, 30]
 
 def join_in_a_new_run(node: Node, partition: int = 3) -> Memory:
     """Let a node without a session join, and return the memory it keeps."""
-    config: dict[str, bool | float | int | str] = {"partition-id": partition}
-    context = Context(1, 9, node_config=config, state=RecordDict(), run_config={})
+    context = node_context(partition)
     node.handle(Envelope(b"e" * 16, "join", 1).seal(JOIN), context)
     return Memory.from_fields(dict(context.state["dubhe"].items()))
 

@@ -1,19 +1,13 @@
 """Tests of a node's memory: it survives as fields, and reveals nothing that it holds."""
 
-import copy
-import pickle
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from protocol.federation import joined, registered
-from protocol.nodes import federation
 
-from dubhe_flwr.errors import DecryptionError, MalformedMessageError
+from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Memory
 from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
@@ -23,9 +17,7 @@ from dubhe_flwr.protocol.node.memory import (
     Reading,
     Registration,
 )
-from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.wire.messages import JoinRequest
-from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 from dubhe_flwr.rules import Paper
 
 ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 512, 1000, 3, 1000)
@@ -110,14 +102,6 @@ def test_a_repr_shows_no_secret(holder: object) -> None:
     assert repr(holder) == str(holder) == f"{type(holder).__name__}(<hidden>)"
 
 
-@pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: type(holder).__name__)
-@pytest.mark.parametrize("write", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_memory_is_never_pickled(write: Callable[[object], object], holder: object) -> None:
-    """Only the fields are stored, and only at the node."""
-    with pytest.raises(TypeError, match="never pickled"):
-        write(holder)
-
-
 def test_epochs_are_remembered_whole() -> None:
     """An id matches only at its own position, not across two ids; the last id is current."""
     first, second = bytes(range(16)), bytes(range(16, 32))
@@ -151,20 +135,3 @@ def test_a_sum_with_less_noise_costs_more() -> None:
         budget = budget.charged(1 / 4)
     assert all(map(budget.is_spent, (1 / 4, 1 / 64)))
     assert not budget.is_spent(0.0)
-
-
-@pytest.mark.parametrize("simulation", ["plain", "encrypted"])
-def test_what_is_hidden_can_be_read_back(simulation: str) -> None:
-    """It works with the epoch's key, and packed without encryption; for sums, too."""
-    nodes = federation(simulation=simulation)
-    nodes.play(1)
-    place, own = joined(nodes, nodes.ids[0]), registered(nodes, nodes.ids[0])
-    values = np.arange(5)
-    vault, label = place.terms.vault, Label(DISTRIBUTION)
-    vector = vault.hide(own.keys, label, values)
-    assert len(vector) == vault.vector_bytes(DISTRIBUTION)
-    in_the_clear = vector.count(0) > len(vector) // 2
-    assert (own.keys == b"") == in_the_clear == (simulation == "plain")
-    np.testing.assert_array_equal(vault.read(own.keys, label, vector, 1), values)
-    with pytest.raises(DecryptionError):
-        vault.read(own.keys, label, vector[:-1], 1)
