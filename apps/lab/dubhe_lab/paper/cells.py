@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from logging import WARNING
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -60,7 +61,7 @@ class Cell:
     measure: Callable[[MachineSettings, Advance], Measured]
     work: float = 1.0
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The cell's identity: a path without a suffix."""
         canonical = json.dumps([self.kind, self.config], sort_keys=True)

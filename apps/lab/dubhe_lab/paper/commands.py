@@ -78,13 +78,8 @@ app = new_application(
 def sections(names: Sequence[str], settings: PaperSettings, finished: _Finished) -> list[Section]:
     """Return the sections of all experiments with enough finished cells."""
     found = {key: content["result"] for key, content in finished.items()}
-    made = []
-    for name in names:
-        experiment = EXPERIMENTS[name]
-        measured = [cell.key in found for cell in experiment.cells(settings)]
-        if all(measured) if experiment.needs_all else any(measured):
-            made.append(experiment.report(settings, found))
-    return made
+    made = (EXPERIMENTS[name].section(settings, found) for name in names)
+    return [section for section in made if section is not None]
 
 
 def remarks(names: Sequence[str], settings: PaperSettings, finished: _Finished) -> list[str]:

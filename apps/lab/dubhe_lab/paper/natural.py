@@ -1,6 +1,6 @@
 """Beyond the paper: natural federations, whose skew comes from real schools, users and writers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
@@ -11,7 +11,15 @@ from dubhe_lab.experiments.my_federation import study
 from dubhe_lab.experiments.scenario import Scenario
 from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings, finished, spread
+from dubhe_lab.paper.experiment import (
+    Experiment,
+    Grid,
+    Method,
+    PaperSettings,
+    Results,
+    Seeds,
+    spread,
+)
 from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.studies import LETTERS
 from dubhe_lab.paper.trainings import (
@@ -20,6 +28,7 @@ from dubhe_lab.paper.trainings import (
     device_name,
     final_mean,
     measure,
+    methods_of,
 )
 from dubhe_lab.report.picture import method_label
 from dubhe_lab.report.results import extra_work, server_learns
@@ -145,22 +154,19 @@ def _measure_study(
     )
 
 
-def _names(options: PaperSettings) -> list[str]:
-    return [name for name in _FEDERATIONS if name in NATURAL or name.upper() in options.datasets]
+def _grid(options: PaperSettings) -> Grid:
+    seeds = options.seeds_or(_SEEDS)
+    return {
+        name: {
+            "study": [_study(name, options)],
+            **{way: [_training(name, way, seed, options) for seed in seeds] for way in _WAYS},
+        }
+        for name in _FEDERATIONS
+        if name in NATURAL or name.upper() in options.datasets
+    }
 
 
-def _cells(options: PaperSettings) -> list[Cell]:
-    return [
-        cell
-        for name in _names(options)
-        for cell in (
-            _study(name, options),
-            *(_training(name, way, s, options) for s in options.seeds_or(_SEEDS) for way in _WAYS),
-        )
-    ]
-
-
-def _report(options: PaperSettings, found: Found) -> Section:
+def _report(_options: PaperSettings, results: Results) -> Section:
     return Section(
         _KIND,
         "Natural federations",
@@ -174,21 +180,20 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 "from the mean."
             )
         ],
-        [table for name in _names(options) if (table := _table(name, options, found)).rows],
+        [table for name, of in results.items() if (table := _table(name, of)).rows],
     )
 
 
-def _table(name: str, options: PaperSettings, found: Found) -> Table:
+def _table(name: str, of_ways: Mapping[str, Seeds]) -> Table:
     caption = _FEDERATIONS[name].title
-    for studied in finished([_study(name, options)], found):
+    for studied in of_ways["study"].values():
         skew = f"rho = {studied['rho']:.1f}, EMD_avg = {studied['emd']:.2f}"
         caption += f" ({skew}). Does Dubhe help? The study says: {studied['helps']}"
-    rows = []
-    for way, method in _WAYS.items():
-        cells = [_training(name, way, seed, options) for seed in options.seeds_or(_SEEDS)]
-        results = list(finished(cells, found))
-        if results:
-            rows.append([method_label(way), *_row(method, results)])
+    rows = [
+        [method_label(way), *_row(method, of_ways[way])]
+        for way, method in _WAYS.items()
+        if of_ways[way]
+    ]
     return Table(
         caption,
         (
@@ -205,11 +210,11 @@ def _table(name: str, options: PaperSettings, found: Found) -> Table:
     )
 
 
-def _row(method: Method, results: Sequence[Mapping[str, Any]]) -> list[str]:
-    trained = [of for result in results for of in result["methods"].values()]
-    tested = [[100 * final_mean(result, name) for result in results] for name in _METRICS]
+def _row(method: Method, of_seeds: Seeds) -> list[str]:
+    trained = methods_of(of_seeds)
+    tested = ([100 * final_mean(result, name) for result in of_seeds.values()] for name in _METRICS)
     return [
-        *(spread(of_seeds, 1).replace(" ", "") for of_seeds in tested),
+        *(spread(percents, 1).replace(" ", "") for percents in tested),
         f"{fmean(of['mean_emd'] for of in trained):.3f}",
         f"{100 * fmean(of['coverage'] for of in trained):.0f}",
         server_learns(method.name),
@@ -219,7 +224,7 @@ def _row(method: Method, results: Sequence[Mapping[str, Any]]) -> list[str]:
 
 EXPERIMENT: Final = Experiment(
     "Beyond the paper: federations by school, lecturer, user and writer.",
-    _cells,
+    _grid,
     _report,
     needs_all=False,
     skips_missing_data=True,

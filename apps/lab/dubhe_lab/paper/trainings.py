@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from statistics import fmean, stdev
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from dubhe_lab.data import DATASETS
 from dubhe_lab.data.natural import NATURAL
 from dubhe_lab.experiments.options import same
 from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import Found, Method, PaperSettings, finished, identity
+from dubhe_lab.paper.experiment import Method, PaperSettings, Results, Seeds, identity
 from dubhe_lab.paper.page import Picture
 from dubhe_lab.paper.studies import LETTERS
 from dubhe_lab.report.panels import draw_accuracy, draw_emd
@@ -20,9 +20,6 @@ from dubhe_lab.report.results import ComparisonResults, FederationSummary, Metho
 
 ALL: Final = (Method("random"), Method("dubhe-paper", 1), Method("dubhe"), Method("greedy"))
 """The paper's three selection methods and this package's default."""
-
-Trainings: TypeAlias = Mapping[str, list[Cell]]
-"""The cells of each method, one per seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,37 +168,37 @@ def trainings(
     }
 
 
-def final_accuracy(result: Mapping[str, Any]) -> float:
-    """Return the mean accuracy over the last 50 rounds, or the last quarter of a shorter run.
+def final_mean(result: Mapping[str, Any], series: str = "accuracy") -> float:
+    """Return the mean of a series over the last 50 rounds, or the last quarter of a shorter run.
 
     All these rounds were evaluated.
 
     Examples
     --------
-    >>> final_accuracy({"methods": {"random": {"accuracy": [0.1, 0.2, 0.3, 0.4, 0.5]}}})
+    >>> final_mean({"methods": {"random": {"accuracy": [0.1, 0.2, 0.3, 0.4, 0.5]}}})
     0.5
     """
-    return final_mean(result, "accuracy")
+    (method,) = result["methods"].values()
+    values = method[series][1:]
+    return fmean(values[-min(_LAST_ROUNDS, max(1, len(values) // 4)) :])
 
 
-def points(cells: Sequence[Cell], found: Found) -> dict[int, float]:
-    """Return the final accuracy, in percent, of each finished seed."""
-    return {
-        cell.config["seed"]: 100 * final_accuracy(found[cell.key])
-        for cell in cells
-        if cell.key in found
-    }
+def methods_of(of_seeds: Seeds) -> list[Mapping[str, Any]]:
+    """Return what `MethodResult` stored of each finished seed."""
+    return [of for result in of_seeds.values() for of in result["methods"].values()]
 
 
-def paired_differences(own: Mapping[int, float], other: Mapping[int, float]) -> list[float]:
-    """Return the differences of the seeds that both have.
+def accuracies(of_seeds: Seeds) -> list[float]:
+    """Return the final accuracy of each finished seed."""
+    return [final_mean(result) for result in of_seeds.values()]
 
-    Examples
-    --------
-    >>> paired_differences({0: 2.0, 1: 5.0, 2: 9.0}, {0: 1.0, 1: 2.0, 3: 7.0})
-    [1.0, 3.0]
-    """
-    return [own[seed] - other[seed] for seed in sorted(own.keys() & other.keys())]
+
+def gains(own: Seeds, other: Seeds) -> list[float]:
+    """Return the points of accuracy gained over other trainings, for each seed that both have."""
+    return [
+        100 * (final_mean(own[seed]) - final_mean(other[seed]))
+        for seed in sorted(own.keys() & other.keys())
+    ]
 
 
 def mean_gain(differences: Sequence[float]) -> str:
@@ -220,39 +217,25 @@ def mean_gain(differences: Sequence[float]) -> str:
     return f"{mean}±{stdev(differences) / len(differences) ** 0.5:.1f}"
 
 
-def final_mean(result: Mapping[str, Any], series: str) -> float:
-    """Return the mean of a series over the same rounds as `final_accuracy`."""
-    (method,) = result["methods"].values()
-    values = method[series][1:]
-    return fmean(values[-min(_LAST_ROUNDS, max(1, len(values) // 4)) :])
+def together(of_methods: Mapping[str, Seeds]) -> ComparisonResults:
+    """Combine the first finished seed of each method; at least one method has one."""
+    first = {name: next(iter(of.values())) for name, of in of_methods.items() if of}
+    methods = {
+        name: MethodResult.from_dict(content)
+        for name, result in first.items()
+        for content in result["methods"].values()
+    }
+    federation = next(iter(first.values()))["federation"]
+    return ComparisonResults({}, FederationSummary(**federation), methods)
 
 
-def accuracies(cells: list[Cell], found: Found) -> list[float]:
-    """Return the final accuracy of each finished seed."""
-    return [final_accuracy(result) for result in finished(cells, found)]
-
-
-def together(cells: Trainings, found: Found) -> ComparisonResults | None:
-    """Combine the first seed of each finished method into a comparison; None without any."""
-    methods, federation = {}, None
-    for name, of_seeds in cells.items():
-        result = found.get(of_seeds[0].key)
-        if result is not None:
-            (methods[name],) = result["methods"].values()
-            federation = result["federation"]
-    if federation is None:
-        return None
-    known = {name: MethodResult.from_dict(content) for name, content in methods.items()}
-    return ComparisonResults({}, FederationSummary(**federation), known)
-
-
-def curves_of(name: str, federations: Mapping[str, Trainings], found: Found) -> list[Picture]:
+def curves_of(name: str, federations: Results) -> list[Picture]:
     """Return a picture of each federation's first finished seed over the rounds."""
     panels = [
         panel
-        for federation, cells in federations.items()
-        if (results := together(cells, found)) is not None
-        for panel in _curves(federation, results)
+        for federation, of_methods in federations.items()
+        if any(of_methods.values())
+        for panel in _curves(federation, together(of_methods))
     ]
     if not panels:
         return []
