@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from typer.main import get_command
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_lab.bench.commands import app as benchmarks
-from dubhe_lab.cli import app, compare
+from dubhe_lab.cli import app, compare, study
 from dubhe_lab.cli.options import writable_file, writable_folder
-from dubhe_lab.experiments.progress import StudyProgress, compare_progress
+from dubhe_lab.experiments.progress import compare_progress
+from dubhe_lab.experiments.study import tell_nobody
 from dubhe_lab.paper.commands import app as paper
 from dubhe_lab.report.results import MethodResult
 
@@ -260,11 +261,11 @@ def test_a_stopped_study_keeps_finished_methods(
 ) -> None:
     """Each finished method is saved at once, and Ctrl-C names the finished ones."""
 
-    def stop(_progress: StudyProgress, method: str, _server_round: int) -> None:
+    def stop(method: str, _server_round: int) -> None:
         if method == last:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(StudyProgress, "select", stop)
+    monkeypatch.setattr(study, "study_progress", lambda *_: nullcontext((stop, tell_nobody)))
     path = tmp_path / "found.json"
     ended = call("study", "--num-clients", "40", "--num-rounds", "2", "--json", str(path))
     assert ended.code == 130

@@ -96,8 +96,8 @@ def _study(
             results.save(json)
 
     try:
-        with study_progress(console, settings) as progress:
-            results = run(settings, progress.select, progress.answer, on_method=keep)
+        with study_progress(console, settings) as callbacks:
+            results = run(settings, *callbacks, on_method=keep)
     except KeyboardInterrupt:
         names = ", ".join(found[-1].methods) if found else "no method yet"
         sentence = f"Stopped. {json or 'No file'} holds the finished methods: {names}."

@@ -120,11 +120,9 @@ def _study(name: str, options: PaperSettings) -> Cell:
 
 
 def _scenario(settings: CompareSettings, machine: MachineSettings) -> Scenario:
-    from dubhe_lab.paper import scenarios  # noqa: PLC0415 - imports torch
+    from dubhe_lab.paper.scenarios import scenario_of  # noqa: PLC0415 - imports torch
 
-    is_letters = settings.dataset == "femnist"
-    make = scenarios.scenario_of_letters if is_letters else scenarios.scenario_of_natural
-    return make(replace(settings, machine=machine))
+    return scenario_of(replace(settings, machine=machine))
 
 
 def _measure_own_mix(

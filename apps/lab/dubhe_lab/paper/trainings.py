@@ -260,20 +260,13 @@ def measure(settings: CompareSettings, machine: MachineSettings, advance: Advanc
     """Train with one selection method."""
     # Imported here, since they need torch, which is an extra and slow.
     from dubhe_lab.experiments.compare import compare  # noqa: PLC0415
-    from dubhe_lab.experiments.scenario import scenario_of  # noqa: PLC0415
-    from dubhe_lab.paper import scenarios  # noqa: PLC0415
+    from dubhe_lab.paper.scenarios import scenario_of  # noqa: PLC0415
 
     def on_round(_method: str, server_round: int, _accuracy: float | None) -> None:
         # Round 0 is the initial model, which nobody trains.
         advance(min(server_round, 1) / settings.num_rounds)
 
-    made = {
-        "cifar10": scenarios.scenario_of_cifar10,
-        "femnist": scenarios.scenario_of_letters,
-        "turned-digits": scenarios.scenario_of_turned_digits,
-        **dict.fromkeys(NATURAL, scenarios.scenario_of_natural),
-    }.get(settings.dataset, scenario_of)
-    results = compare(replace(settings, machine=machine), on_round, scenario_of=made)
+    results = compare(replace(settings, machine=machine), on_round, scenario_of=scenario_of)
     return Measured(
         {
             "federation": asdict(results.federation),
