@@ -19,8 +19,9 @@ from dubhe_lab.baselines.roll_call import Past
 from dubhe_lab.data import Federation
 from dubhe_lab.data.measures import coverage
 from dubhe_lab.experiments import StudySettings
-from dubhe_lab.experiments.settings import DUBHE, METHODS, SEEING_LOSSES
+from dubhe_lab.experiments.settings import DUBHE
 from dubhe_lab.experiments.study import draw_federation, rounds_in_memory, simulated_nodes, study
+from dubhe_lab.report.methods import METHODS, SEEING_LOSSES
 from dubhe_lab.report.results import SelectionResult, StudyResults
 
 SMALL: dict[str, Any] = {

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.legend import Legend
 
-from dubhe_lab.report.picture import method_looks, picture
+from dubhe_lab.report.methods import method_looks
+from dubhe_lab.report.picture import Picture
 
 
 def test_panels_are_stacked() -> None:
@@ -23,7 +24,7 @@ def test_panels_are_stacked() -> None:
         assert box is not None
         places.append((box.rowspan.start, box.colspan.start))
 
-    pixels = imread(BytesIO(picture([draw, draw], 4, 1.2)))
+    pixels = imread(BytesIO(Picture("two", "", [draw, draw], 4, 1.2).png))
     assert places == [(0, 0), (1, 0)]
     assert pixels.shape[:2] == (480, 640)
     assert np.ptp(pixels) > 0
@@ -40,7 +41,7 @@ def legend_of(width: float, *panels: Sequence[str]) -> tuple[Legend, Figure]:
         for name in names:
             axes.plot([0, 1], label=name)
 
-    picture([partial(draw, names) for names in panels], width)
+    assert Picture("lines", "", [partial(draw, names) for names in panels], width).png
     (legend,) = figures[0].legends
     return legend, figures[0]
 

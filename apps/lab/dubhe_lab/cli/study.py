@@ -9,18 +9,16 @@ import click
 import typer
 from click.core import ParameterSource
 from rich.console import Console
-from rich.markup import escape
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
-from dubhe_lab.cli.options import command, writable_file
+from dubhe_lab.cli.options import command, say_written, writable_file
 from dubhe_lab.experiments import StudySettings
 from dubhe_lab.experiments.my_federation import study as federation_study
 from dubhe_lab.experiments.progress import study_progress
 from dubhe_lab.experiments.settings import KINDS, FederationSettings, SelectionSettings
 from dubhe_lab.experiments.study import study as run
 from dubhe_lab.report.panels import save_study_figure
-from dubhe_lab.report.picture import require_matplotlib
 from dubhe_lab.report.results import StudyResults, write_json
 from dubhe_lab.report.terminal import study_sentence, study_table
 
@@ -82,10 +80,8 @@ def _study(
         _study_own(settings, label_counts, json, own)
         return
     _refuse_given(_OF_TABLES, "is for --label-counts; leave it out in drawn federations.")
-    if figure is not None:
-        if figure.suffix != ".png":
-            raise SettingsError(f"figure={str(figure)!r} has to end in .png.")
-        require_matplotlib()
+    if figure is not None and figure.suffix != ".png":
+        raise SettingsError(f"figure={str(figure)!r} has to end in .png.")
     writable_file(json)
     writable_file(figure)
     console, found = Console(), list[StudyResults]()
@@ -107,8 +103,7 @@ def _study(
         save_study_figure(results, figure)
     console.print(study_table(results).for_terminal())
     console.print(study_sentence(results), highlight=False)
-    if written := [escape(str(path)) for path in (json, figure) if path is not None]:
-        console.print(f"Written: {', '.join(written)}.", highlight=False)
+    say_written(console, json, figure)
 
 
 def _check_kinds(selection: SelectionSettings) -> None:

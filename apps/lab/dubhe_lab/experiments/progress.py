@@ -10,7 +10,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from dubhe_lab.experiments.settings import STUDIED, CompareSettings, StudySettings
-from dubhe_lab.report.picture import method_label
+from dubhe_lab.report.methods import method_label
 
 _LINES: Final = 5
 """Lines per method in a file or a pipe, after one for the initial model."""

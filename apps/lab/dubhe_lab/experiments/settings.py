@@ -7,7 +7,7 @@ also trains. The fields of `SelectionSettings` are taken over from `dubhe_flwr`,
 defaults and help have one home. Invalid values raise `SettingsError` before anything runs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
@@ -26,6 +26,7 @@ from dubhe_lab.experiments.options import (
     options_of,
     same,
 )
+from dubhe_lab.report.methods import METHODS
 
 _PAPER: Final = {"rule": "paper", "determination": "tries", "group_size": None}
 DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -34,12 +35,6 @@ DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
     "dubhe": {},
 }
 """Selection settings of each Dubhe method: the paper's, searched thresholds, and our defaults."""
-
-SEEING_LOSSES: Final = ("powd", "afl", "oort")
-"""Methods that select by clients' losses, and so need a model."""
-
-METHODS: Final = ("random", *DUBHE, "greedy", "flips", "fedcbs", "fedentopt", *SEEING_LOSSES)
-"""All selection methods; greedy, flips, fedcbs and fedentopt are label oracles."""
 
 COMPARED: Final = ("random", "dubhe-paper", "dubhe", "greedy")
 """Methods of a comparison by default."""
@@ -59,6 +54,14 @@ class FederationSettings(CommandSettings):
     generator: PartitionKind = option("dirichlet", "How clients are drawn: dirichlet or mixture.")
     seed: int = option(0, "Seed of everything: same seed, same sets, same accuracies.", least=0)
 
+    def can_be_drawn(self, num_classes: int) -> bool:
+        """Return whether a federation can have this skew."""
+        try:
+            self.draw("", num_classes)
+        except SettingsError:
+            return False
+        return True
+
     def draw(self, name: str, num_classes: int) -> Federation:
         """Draw the federation. Raises `SettingsError` if its skew cannot be reached."""
         own = self.flat()
@@ -66,12 +69,10 @@ class FederationSettings(CommandSettings):
         return Federation.draw(name, num_classes=num_classes, generator=rng, kind=kind, **own)
 
 
-def _shares_or_search(name: str, text: str) -> tuple[float, ...] | str:
-    return text if text == "search" else numbers_of(float, "0.7,0.1, or search")(name, text)
-
-
-def _shares_or_own(name: str, text: str) -> tuple[float, ...] | str:
-    return text if text == "own" else numbers_of(float, "0.7,0.3, or own")(name, text)
+def _shares_or(word: str, example: str) -> Callable[[str, str], tuple[float, ...] | str]:
+    """Return a parser of shares, or of a word that stands for them."""
+    shares = numbers_of(float, f"{example}, or {word}")
+    return lambda name, text: text if text == word else shares(name, text)
 
 
 KINDS: Final[Mapping[str, Mapping[str, type[Any]]]] = {"rule": {"prices": Prices, "paper": Paper}}
@@ -92,9 +93,12 @@ _TAKEN_OVER: Final = (
     kinds=KINDS,
     without=["noise"],
     num_participants={"default": 20},
-    target={"parse": _shares_or_own, "after": " For example 0.7,0.3, or own."},
+    target={"parse": _shares_or("own", "0.7,0.3"), "after": " For example 0.7,0.3, or own."},
     reference_set={"default": (1, 2, 10), "parse": numbers},
-    thresholds={"parse": _shares_or_search, "after": " For example 0.7,0.1 for sizes 1 and 2."},
+    thresholds={
+        "parse": _shares_or("search", "0.7,0.1"),
+        "after": " For example 0.7,0.1 for sizes 1 and 2.",
+    },
     registration_interval={"default": None, "shown": "50, and fewer with many draws a round"},
 )
 class SelectionSettings(CommandSettings):

@@ -5,8 +5,6 @@ from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
-from dubhe_lab.experiments import METHODS
-from dubhe_lab.experiments.settings import SEEING_LOSSES
 from dubhe_lab.paper.experiment import (
     SKEW,
     Experiment,
@@ -17,11 +15,12 @@ from dubhe_lab.paper.experiment import (
     Seeds,
     spread,
 )
-from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_balance
 from dubhe_lab.paper.studies import CLIENTS, LETTERS, study_cell, study_cells
 from dubhe_lab.paper.trainings import methods_of, trainings
-from dubhe_lab.report.picture import picture
+from dubhe_lab.report.methods import METHODS, SEEING_LOSSES
+from dubhe_lab.report.picture import Picture
 from dubhe_lab.report.table import Table
 
 _METHODS: Final = tuple(Method(name) for name in METHODS if name not in SEEING_LOSSES)
@@ -132,7 +131,7 @@ def _pictures(options: PaperSettings, usual: Mapping[str, Seeds]) -> list[Pictur
     panel = partial(
         draw_balance, points=points, num_rounds=_reached_in(options), title="Balance and spread"
     )
-    return [Picture("ablation", caption, picture([panel], height=4.8))]
+    return [Picture("ablation", caption, [panel], height=4.8)]
 
 
 def _reached_in(options: PaperSettings) -> int:

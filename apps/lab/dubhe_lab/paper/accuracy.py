@@ -11,11 +11,11 @@ from statistics import fmean
 from typing import Any, Final
 
 from dubhe_lab.paper.experiment import Experiment, Grid, Method, PaperSettings, Results, spread
-from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_averages
 from dubhe_lab.paper.trainings import ALL, accuracies, curves_of, together, trainings
-from dubhe_lab.report.panels import draw_accuracy, draw_shares
-from dubhe_lab.report.picture import Panel, picture
+from dubhe_lab.report.panels import accuracy_and_shares, draw_accuracy, draw_shares
+from dubhe_lab.report.picture import Panel, Picture
 from dubhe_lab.report.results import ComparisonResults, MethodResult
 from dubhe_lab.report.table import Table
 
@@ -69,7 +69,7 @@ def _report_motivation(_options: PaperSettings, results: Results) -> Section:
                     f"motivation-{title.split()[0].lower()}",
                     f"{title}, random selection. Above: test accuracy. Below: class proportions of "
                     "the selected data.",
-                    picture(_motivation_panels(title, first)),
+                    _motivation_panels(title, first),
                 )
             )
     title = "Motivation: random selection under skew"
@@ -164,7 +164,7 @@ def _averages_picture(
     if not panels:
         return []
     caption = "Accuracy over the last rounds by the discrepancy between clients (EMD_avg)."
-    return [Picture("averages", caption, picture(panels))]
+    return [Picture("averages", caption, panels)]
 
 
 # FEMNIST: accuracy, and the class proportions of the selected data (Figure 9).
@@ -189,7 +189,14 @@ def _report_femnist(_options: PaperSettings, results: Results) -> Section:
         "Handwritten letters by writer",
         [_federation(finished)],
         [Table(_CAPTION, ("method", "paper", "accuracy"), rows)],
-        [_femnist_picture(finished)],
+        [
+            Picture(
+                "femnist",
+                "Above: test accuracy. Below: class proportions of the selected data, mean over "
+                "the rounds.",
+                accuracy_and_shares(finished),
+            )
+        ],
     )
 
 
@@ -199,19 +206,6 @@ def _federation(results: ComparisonResults) -> str:
         f"{of.num_clients} clients of {of.num_samples} samples and {of.num_classes} classes, "
         f"rho = {of.rho:.2f}, EMD_avg = {of.emd:.3f}. The paper: 8962, 13.64, 0.554."
     )
-
-
-def _femnist_picture(results: ComparisonResults) -> Picture:
-    proportions = {name: of.class_proportions for name, of in results.methods.items()}
-    everybody = results.federation.class_proportions
-    panels: list[Panel] = [
-        partial(draw_accuracy, methods=results.methods),
-        partial(draw_shares, proportions=proportions, all_clients=everybody),
-    ]
-    caption = (
-        "Above: test accuracy. Below: class proportions of the selected data, mean over the rounds."
-    )
-    return Picture("femnist", caption, picture(panels))
 
 
 MOTIVATION: Final = Experiment(

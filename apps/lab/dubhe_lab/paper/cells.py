@@ -16,7 +16,7 @@ from dubhe_flwr.errors import DataError
 from dubhe_lab.experiments.findings import provenance
 from dubhe_lab.experiments.progress import progress_of
 from dubhe_lab.experiments.settings import MachineSettings
-from dubhe_lab.report.results import write_json
+from dubhe_lab.report.results import read_json, write_json
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe", "flwr")
 
@@ -83,16 +83,11 @@ class CellStore:
         """
         path = self.path(cell)
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            complete = {"result", "provenance"} <= content.keys()
-        except FileNotFoundError:
-            return None
-        except (AttributeError, ValueError):
-            complete = False
-        if not complete:
-            raise DataError(f"{path} is not a finished cell; delete it to measure it again.")
-        finished: dict[str, Any] = content
-        return finished
+            return read_json(path, ["result", "provenance"])
+        except ValueError:
+            raise DataError(
+                f"{path} is not a finished cell; delete it to measure it again."
+            ) from None
 
     def load_all(self, cells: Iterable[Cell]) -> dict[str, Any]:
         """Load all finished cells, by `Cell.key`."""

@@ -162,9 +162,7 @@ def _reproduce(
         for table in section.tables:
             console.print(table.for_terminal())
         for drawn in section.pictures:
-            target = folder / "figures" / f"{drawn.name}.png"
-            target.parent.mkdir(exist_ok=True)
-            target.write_bytes(drawn.png)
+            drawn.save(folder / "figures")
     for sentence in said:
         console.print(escape(sentence), highlight=False, soft_wrap=True)
     report = folder / f"{name}.html"

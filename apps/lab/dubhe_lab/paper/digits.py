@@ -5,10 +5,8 @@ determination. `leaderboard` has the larger networks and federations.
 """
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
-from dubhe_lab.experiments.settings import SEEING_LOSSES
 from dubhe_lab.paper.experiment import (
     Experiment,
     Grid,
@@ -18,10 +16,11 @@ from dubhe_lab.paper.experiment import (
     Seeds,
 )
 from dubhe_lab.paper.leaderboard import summary
-from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.trainings import digits_cell, gains, mean_gain, together
-from dubhe_lab.report.panels import draw_accuracy, draw_shares
-from dubhe_lab.report.picture import method_label, method_looks, picture
+from dubhe_lab.report.methods import SEEING_LOSSES, method_label, method_looks
+from dubhe_lab.report.panels import accuracy_and_shares
+from dubhe_lab.report.picture import Picture
 from dubhe_lab.report.table import Table
 
 _SEEDS: Final = tuple(range(10))
@@ -103,15 +102,10 @@ def _headline(of_methods: Mapping[str, Seeds]) -> list[Picture]:
     if not any(drawn.values()):
         return []
     results = together(drawn)
-    proportions = {name: of.class_proportions for name, of in results.methods.items()}
-    everyone = results.federation.class_proportions
     title = f"Accuracy over rounds: digits, {results.federation.num_clients} clients, SGD"
-    panels = [
-        partial(draw_accuracy, methods=results.methods, title=title, looks=_LOOKS),
-        partial(draw_shares, proportions=proportions, all_clients=everyone),
-    ]
+    panels = accuracy_and_shares(results, title=title, looks=_LOOKS)
     caption = "Some methods with SGD, first seed: accuracy, and the selected data's classes."
-    return [Picture("headline", caption, picture(panels))]
+    return [Picture("headline", caption, panels)]
 
 
 EXPERIMENT: Final = Experiment(

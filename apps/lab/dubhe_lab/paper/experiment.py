@@ -129,9 +129,10 @@ def identity(
     if method.kind != "dubhe":
         of_dubhe = {own.name for own in SelectionSettings.flat_fields()}
         unused |= of_dubhe - {"num_participants", "reference_set"}
+    given = settings.flat()
     # Stored cells lack newer settings, so these count only if they differ from their defaults.
-    unused |= {name for name, usual in _LATER.items() if settings.flat().get(name) == usual}
-    own = {name: value for name, value in settings.flat().items() if name not in unused}
+    unused |= {name for name, usual in _LATER.items() if given.get(name) == usual}
+    own = {name: value for name, value in given.items() if name not in unused}
     return own | {"method": method.kind}
 
 

@@ -10,7 +10,6 @@ from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
-from dubhe_lab.experiments.settings import SEEING_LOSSES
 from dubhe_lab.paper.cells import Cell
 from dubhe_lab.paper.experiment import (
     Experiment,
@@ -21,12 +20,20 @@ from dubhe_lab.paper.experiment import (
     Seeds,
     spread,
 )
-from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_reach
-from dubhe_lab.paper.trainings import accuracies, methods_of, together, trainings, turned_digits
+from dubhe_lab.paper.trainings import (
+    accuracies,
+    costs_of,
+    methods_of,
+    together,
+    trainings,
+    turned_digits,
+)
+from dubhe_lab.report.methods import SEEING_LOSSES, method_label, method_looks
 from dubhe_lab.report.panels import draw_accuracy
-from dubhe_lab.report.picture import method_label, method_looks, picture
-from dubhe_lab.report.results import extra_work, rounds_to, server_learns
+from dubhe_lab.report.picture import Picture
+from dubhe_lab.report.results import rounds_to
 from dubhe_lab.report.table import Table
 
 _OPTIMIZERS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -152,7 +159,7 @@ def summary(
             for of_seeds in own
         ]
         reached = fmean(of["coverage"] for of in methods_of(own[0]))
-        costs = [server_learns(method.name), _extra_work(method, own[0])]
+        costs = costs_of(method, own[0])
         rows.append([method_label(str(method)), *means, f"{100 * reached:.0f}", *costs])
     if not rows:
         return []
@@ -214,15 +221,8 @@ def _row(method: Method, of_seeds: Seeds, target: float) -> list[str]:
         f"{mean('mean_local_emd'):.2f}",
         f"{mean('selection_seconds') / mean('num_rounds'):.2f}",
         f"{mean('selection_bytes_up', 'selection_bytes_down') / mean('num_rounds') / 1e3:.0f}",
-        server_learns(method.name),
-        _extra_work(method, of_seeds),
+        *costs_of(method, of_seeds),
     ]
-
-
-def _extra_work(method: Method, of_seeds: Seeds) -> str:
-    # Cells that are older than loss-based methods have no count of evaluations.
-    evaluations = fmean(of.get("evaluations", 0) / of["num_rounds"] for of in methods_of(of_seeds))
-    return extra_work(method.name, evaluations)
 
 
 def _curves(trained: Results) -> Picture:
@@ -231,7 +231,7 @@ def _curves(trained: Results) -> Picture:
         for title, of in trained.items()
     ]
     caption = "Test accuracy over the rounds, first seed."
-    return Picture("leaderboard", caption, picture(panels))
+    return Picture("leaderboard", caption, panels)
 
 
 def _reach(trained: Results) -> Picture:
@@ -253,7 +253,7 @@ def _reach(trained: Results) -> Picture:
         if len(of_methods) > 2  # with two points, the axes exaggerate any difference
     ]
     caption = "Accuracy over the last rounds against the share of the clients that trained."
-    return Picture("leaderboard-coverage", caption, picture(panels))
+    return Picture("leaderboard-coverage", caption, panels)
 
 
 EXPERIMENT: Final = Experiment(

@@ -25,13 +25,13 @@ from dubhe_lab.paper.studies import LETTERS
 from dubhe_lab.paper.trainings import (
     TrainingCellSettings,
     comparison_cell,
+    costs_of,
     device_name,
     final_mean,
     measure,
     methods_of,
 )
-from dubhe_lab.report.picture import method_label
-from dubhe_lab.report.results import extra_work, server_learns
+from dubhe_lab.report.methods import method_label
 from dubhe_lab.report.table import Table
 
 _KIND: Final = "natural"
@@ -74,26 +74,26 @@ _WAYS: Final = {
 """The methods; the last one aims at the federation's own class mix instead of uniform."""
 
 
-def _settings(name: str, seed: int, options: PaperSettings, method: str) -> CompareSettings:
+def _given(name: str, options: PaperSettings) -> dict[str, Any]:
     of = _FEDERATIONS[name]
-    return TrainingCellSettings.for_dataset(
-        name,
-        methods=(method,),
-        num_rounds=options.num_rounds or _ROUNDS[options.scale],
-        num_participants=_PARTICIPANTS,
-        reference_set=(1, 2, of.num_classes),
-        evaluate_every=5,
-        encrypted=False,
-        seed=seed,
+    return {
+        "num_rounds": options.num_rounds or _ROUNDS[options.scale],
+        "num_participants": _PARTICIPANTS,
+        "reference_set": (1, 2, of.num_classes),
+        "evaluate_every": 5,
+        "encrypted": False,
         **of.given,
-    )
+    }
+
+
+def _settings(name: str, seed: int, options: PaperSettings) -> CompareSettings:
+    given = _given(name, options)
+    return TrainingCellSettings.for_dataset(name, methods=("dubhe",), seed=seed, **given)
 
 
 def _training(name: str, way: str, seed: int, options: PaperSettings) -> Cell:
     """Return the cell that trains; its identity has no skew, since the federation is given."""
-    method = _WAYS[way]
-    settings = _settings(name, seed, options, method.kind)
-    cell = comparison_cell(name, method, settings)
+    cell = comparison_cell(name, name, _WAYS[way], seed, **_given(name, options))
     drawn = {"rho", "emd", "generator"}
     config = {key: value for key, value in cell.config.items() if key not in drawn}
     if way != _OWN_MIX:
@@ -102,13 +102,13 @@ def _training(name: str, way: str, seed: int, options: PaperSettings) -> Cell:
         cell,
         name=f"{name}, {way}, seed {seed}",
         config={**config, "target": "own"},
-        measure=partial(_measure_own_mix, settings),
+        measure=partial(_measure_own_mix, _settings(name, seed, options)),
     )
 
 
 def _study(name: str, options: PaperSettings) -> Cell:
     """Return the cell of a federation's study, with the samples of the first seed."""
-    settings = _settings(name, 0, options, "dubhe")
+    settings = _settings(name, 0, options)
     config = {
         "dataset": name,
         "num_samples": settings.federation.num_samples,
@@ -215,8 +215,7 @@ def _row(method: Method, of_seeds: Seeds) -> list[str]:
         *(spread(percents, 1).replace(" ", "") for percents in tested),
         f"{fmean(of['mean_emd'] for of in trained):.3f}",
         f"{100 * fmean(of['coverage'] for of in trained):.0f}",
-        server_learns(method.name),
-        extra_work(method.name, fmean(of["evaluations"] / of["num_rounds"] for of in trained)),
+        *costs_of(method, of_seeds),
     ]
 
 

@@ -7,11 +7,12 @@ from statistics import median
 from typing import Any, Final
 
 import numpy as np
-import phe
 
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
 from dubhe_flwr.he.layout import Layout, Slots
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
+from dubhe_lab.bench.crypto import as_phe
+from dubhe_lab.bench.measuring import seconds_of
 from dubhe_lab.experiments.settings import MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
 from dubhe_lab.paper.experiment import SKEW, Experiment, Grid, Method, PaperSettings, Results
@@ -87,9 +88,7 @@ def _packed(
 
 def _by_element(key: SecretKey, values: list[int], repetitions: int) -> dict[str, Any]:
     """Encrypt and decrypt as in the paper, with `phe` and one ciphertext per element."""
-    public = phe.PaillierPublicKey(key.public_key.n)
-    p = int.from_bytes(key.to_bytes(), "big")
-    secret = phe.PaillierPrivateKey(public, p, key.public_key.n // p)
+    public, secret = as_phe(key)
     vector = [public.encrypt(value) for value in values]
     return {
         "bytes": len(values) * key.public_key.ciphertext_bytes,
@@ -99,12 +98,7 @@ def _by_element(key: SecretKey, values: list[int], repetitions: int) -> dict[str
 
 
 def _seconds(action: Callable[[], object], repetitions: int) -> float:
-    taken = []
-    for _ in range(repetitions):
-        began = time.perf_counter()
-        action()
-        taken.append(time.perf_counter() - began)
-    return median(taken)
+    return median(seconds_of(action, on_the_clock=True) for _ in range(repetitions))
 
 
 def _grid(options: PaperSettings) -> Grid:

@@ -5,11 +5,11 @@ from typing import Any, Final, get_args
 
 from dubhe_lab.data import PartitionKind
 from dubhe_lab.paper.experiment import SKEW, Experiment, Grid, Method, PaperSettings, Results
-from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_registry
 from dubhe_lab.paper.studies import CLIENTS, registry_cell, study_cell
 from dubhe_lab.report.panels import draw_shares
-from dubhe_lab.report.picture import picture
+from dubhe_lab.report.picture import Picture
 from dubhe_lab.report.results import ClassProportions
 from dubhe_lab.report.table import Table
 
@@ -65,9 +65,7 @@ def _report(options: PaperSettings, results: Results) -> Section:
             "dominate. Below: class proportions of the selected data, with the standard deviation "
             "over rounds."
         )
-        pictures.append(
-            Picture(f"registry-{kind}", caption, picture(panels, width=8.0, height=5.2))
-        )
+        pictures.append(Picture(f"registry-{kind}", caption, panels, width=8.0, height=5.2))
     return Section(
         "registry",
         "Registry sparsity",

@@ -11,11 +11,11 @@ from dubhe_lab.data.natural import NATURAL
 from dubhe_lab.experiments.options import same
 from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import Method, PaperSettings, Results, Seeds, identity
-from dubhe_lab.paper.page import Picture
+from dubhe_lab.paper.experiment import SKEW, Method, PaperSettings, Results, Seeds, identity
 from dubhe_lab.paper.studies import LETTERS
+from dubhe_lab.report.methods import extra_work, server_learns
 from dubhe_lab.report.panels import draw_accuracy, draw_emd
-from dubhe_lab.report.picture import Panel, picture
+from dubhe_lab.report.picture import Panel, Picture
 from dubhe_lab.report.results import ComparisonResults, FederationSummary, MethodResult
 
 ALL: Final = (Method("random"), Method("dubhe-paper", 1), Method("dubhe"), Method("greedy"))
@@ -72,26 +72,19 @@ def training_cell(
     """
     dataset = name.lower() if options.is_full else "digits"
     rho, emd = map(float, skew.split("/"))
-    settings = TrainingCellSettings.for_dataset(
-        dataset,
-        **{
-            **(_LETTERS if dataset == "femnist" else {}),
-            **({} if options.is_full else _SMALL),
-            "rho": rho,
-            "emd": emd,
-            "num_rounds": options.num_rounds or _ROUNDS[options.scale],
-            # On large test sets, an evaluation takes as long as training a dozen clients.
-            "evaluate_every": 1 if dataset == "digits" else 5,
-            "methods": (method.kind,),
-            # As in the paper, with Adam's default learning rate.
-            "optimizer": "adam",
-            "seed": seed,
-            **method.settings,
-            **given,
-        },
-    )
+    usual = {
+        **(_LETTERS if dataset == "femnist" else {}),
+        **({} if options.is_full else _SMALL),
+        "rho": rho,
+        "emd": emd,
+        "num_rounds": options.num_rounds or _ROUNDS[options.scale],
+        # On large test sets, an evaluation takes as long as training a dozen clients.
+        "evaluate_every": 1 if dataset == "digits" else 5,
+        # As in the paper, with Adam's default learning rate.
+        "optimizer": "adam",
+    }
     federation = f"{name}-{skew}" if options.is_full else f"digits {name}-{skew}"
-    return comparison_cell(federation, method, settings)
+    return comparison_cell(federation, dataset, method, seed, **{**usual, **given})
 
 
 def digits_cell(method: Method, seed: int, options: PaperSettings, **given: Any) -> Cell:
@@ -100,22 +93,14 @@ def digits_cell(method: Method, seed: int, options: PaperSettings, **given: Any)
     Other keywords are as in `CompareSettings.for_dataset`. Equal settings give the same cell, so
     experiments share what they have in common.
     """
-    small = {} if options.is_full else {"num_clients": 100, "key_bits": 512, "num_rounds": 4}
-    rounds = {} if options.num_rounds is None else {"num_rounds": options.num_rounds}
-    settings = CompareSettings.for_dataset(
-        "digits",
-        **{
-            "methods": (method.kind,),
-            "encrypted": False,
-            "seed": seed,
-            **small,
-            **rounds,
-            **method.settings,
-            **given,
-        },
-    )
-    drawn = settings.federation
-    return comparison_cell(f"digits-{drawn.rho:g}/{drawn.emd:g}", method, settings)
+    usual: dict[str, Any] = {**SKEW, "encrypted": False}
+    if not options.is_full:
+        usual |= {"num_clients": 100, "key_bits": 512, "num_rounds": 4}
+    if options.num_rounds is not None:
+        usual["num_rounds"] = options.num_rounds
+    own = {**usual, **given}
+    federation = f"digits-{own['rho']:g}/{own['emd']:g}"
+    return comparison_cell(federation, "digits", method, seed, **own)
 
 
 def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
@@ -123,16 +108,19 @@ def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
 
     Sizes and training settings are the defaults of `dubhe compare`.
     """
-    given = {} if options.is_full else {**_SMALL, "num_rounds": _ROUNDS["small"]}
-    own = {"learning_rate": 0.1, "num_clients": 150, "num_samples": 32, "seed": seed}
+    small = {} if options.is_full else {**_SMALL, "num_rounds": _ROUNDS["small"]}
+    own = {**small, "learning_rate": 0.1, "num_clients": 150, "num_samples": 32}
+    return comparison_cell("turned digits-10/1.5", "turned-digits", method, seed, **own)
+
+
+def comparison_cell(name: str, dataset: str, method: Method, seed: int, **given: Any) -> Cell:
+    """Return the cell that trains with one method in a federation of this name.
+
+    Other keywords are as in `CompareSettings.for_dataset`.
+    """
     settings = TrainingCellSettings.for_dataset(
-        "turned-digits", **{"methods": (method.kind,), **given, **own, **method.settings}
+        dataset, **{"methods": (method.kind,), "seed": seed, **method.settings, **given}
     )
-    return comparison_cell("turned digits-10/1.5", method, settings)
-
-
-def comparison_cell(name: str, method: Method, settings: CompareSettings) -> Cell:
-    """Return the cell that trains with one method in a federation of this name."""
     participants = settings.selection.num_participants
     return Cell(
         "training",
@@ -186,6 +174,13 @@ def final_mean(result: Mapping[str, Any], series: str = "accuracy") -> float:
 def methods_of(of_seeds: Seeds) -> list[Mapping[str, Any]]:
     """Return what `MethodResult` stored of each finished seed."""
     return [of for result in of_seeds.values() for of in result["methods"].values()]
+
+
+def costs_of(method: Method, of_seeds: Seeds) -> list[str]:
+    """Return what the server learns, and the clients' extra work."""
+    # Cells that are older than loss-based methods have no count of evaluations.
+    evaluations = [of.get("evaluations", 0) / of["num_rounds"] for of in methods_of(of_seeds)]
+    return [server_learns(method.name), extra_work(method.name, fmean(evaluations))]
 
 
 def accuracies(of_seeds: Seeds) -> list[float]:
@@ -244,7 +239,7 @@ def curves_of(name: str, federations: Results) -> list[Picture]:
         "the selected data's distance from uniform, and the clients' distance from the selected "
         "data."
     )
-    return [Picture(name, caption, picture(panels))]
+    return [Picture(name, caption, panels)]
 
 
 def _curves(federation: str, results: ComparisonResults) -> list[Panel]:

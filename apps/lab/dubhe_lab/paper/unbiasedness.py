@@ -15,10 +15,10 @@ from dubhe_lab.paper.experiment import (
     Seeds,
     spread,
 )
-from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_unbiasedness
 from dubhe_lab.paper.studies import CLIENTS, study_cells
-from dubhe_lab.report.picture import picture
+from dubhe_lab.report.picture import Picture
 from dubhe_lab.report.table import Table
 
 _REDUCTION: Final = 0.644
@@ -93,7 +93,7 @@ def _report(options: PaperSettings, results: Results) -> Section:
                 "unbiasedness",
                 "The selected data's distance from uniform by the number of clients that train: "
                 "bars show the mean, dots the standard deviation over rounds.",
-                picture(panels),
+                panels,
             )
         ],
     )

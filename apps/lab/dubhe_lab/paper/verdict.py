@@ -11,15 +11,14 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import SettingsError
 from dubhe_lab.experiments.my_federation import study
 from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
 from dubhe_lab.paper.experiment import Experiment, Grid, PaperSettings, Results
-from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.trainings import device_name
 from dubhe_lab.report.federation import points_of_digits, verdict_on
-from dubhe_lab.report.picture import UNIFORM_COLOUR, picture
+from dubhe_lab.report.picture import UNIFORM_COLOUR, Picture
 from dubhe_lab.report.table import Table
 
 _FEDERATIONS: Final = {"full": range(200), "small": range(3)}
@@ -55,11 +54,8 @@ def _settings(number: int, *, is_full: bool) -> CompareSettings:
         settings = CompareSettings.for_dataset(
             "digits", methods=_COMPARED, encrypted=False, **given, **small
         )
-        try:
-            settings.federation.draw("digits", 10)
-        except SettingsError:
-            continue
-        return settings
+        if settings.federation.can_be_drawn(10):
+            return settings
 
 
 def _grid(options: PaperSettings) -> Grid:
@@ -136,7 +132,7 @@ def _report(options: PaperSettings, found: Results) -> Section:
             Picture(
                 "verdict",
                 "Points of accuracy that Dubhe gained over random selection, by predicted points.",
-                picture([partial(_draw, results=results)]),
+                [partial(_draw, results=results)],
             )
         ]
         if results

@@ -7,13 +7,12 @@ from typing import Any, Final, TypeAlias
 
 from matplotlib.axes import Axes
 
-from dubhe_flwr.errors import SettingsError
 from dubhe_lab.experiments.settings import CompareSettings
 from dubhe_lab.paper.cells import Cell
 from dubhe_lab.paper.experiment import Experiment, Grid, Method, PaperSettings, Results
-from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.trainings import digits_cell, gains, mean_gain
-from dubhe_lab.report.picture import UNIFORM_COLOUR, picture
+from dubhe_lab.report.picture import UNIFORM_COLOUR, Picture
 from dubhe_lab.report.table import Table
 
 _KIND: Final = "when"
@@ -37,13 +36,8 @@ _Gained: TypeAlias = Mapping[_Place, Mapping[str, Sequence[float]]]
 
 @cache
 def _can_be_drawn(rho: float, emd: float) -> bool:
-    """Return whether a federation can have this skew."""
     settings = CompareSettings.for_dataset("digits", rho=rho, emd=emd, num_clients=_CLIENTS)
-    try:
-        settings.federation.draw("digits", 10)
-    except SettingsError:
-        return False
-    return True
+    return settings.federation.can_be_drawn(10)
 
 
 def _cell(place: _Place, method: str, seed: int, options: PaperSettings) -> Cell:
@@ -120,7 +114,7 @@ def _picture(gained: _Gained) -> Picture:
         "Power-of-Choice (dashed), by the skew between clients, the global skew, and the share of "
         "clients that train in a round."
     )
-    return Picture("when", caption, picture(panels, width=8.0, height=2.8))
+    return Picture("when", caption, panels, width=8.0, height=2.8)
 
 
 def _draw(axes: Axes, *, gained: _Gained, number: int, limits: tuple[float, float]) -> None:
