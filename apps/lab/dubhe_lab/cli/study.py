@@ -16,7 +16,7 @@ from dubhe_lab.cli.options import command, say_written, writable_file
 from dubhe_lab.experiments import StudySettings
 from dubhe_lab.experiments.my_federation import study as federation_study
 from dubhe_lab.experiments.progress import study_progress
-from dubhe_lab.experiments.settings import KINDS, FederationSettings, SelectionSettings
+from dubhe_lab.experiments.settings import RULES, FederationSettings, SelectionSettings
 from dubhe_lab.experiments.study import study as run
 from dubhe_lab.report.panels import save_study_figure
 from dubhe_lab.report.results import StudyResults, write_json
@@ -68,7 +68,7 @@ def _study(
     Compares Dubhe with random selection and a greedy oracle in a drawn federation. With
     --label-counts it studies your own federation and says whether Dubhe would help it.
     """
-    _check_kinds(settings.selection)
+    _check_rule(settings.selection)
     own = {
         "heading": not no_heading,
         "client_column": client_column,
@@ -106,18 +106,16 @@ def _study(
     say_written(console, json, figure)
 
 
-def _check_kinds(selection: SelectionSettings) -> None:
+def _check_rule(selection: SelectionSettings) -> None:
     """Refuse settings that belong to a rule that was not chosen."""
     usual = SelectionSettings()
-    for name, kinds in KINDS.items():
-        chosen = getattr(selection, name)
-        others = (own for kind, of in kinds.items() if kind != chosen for own in fields(of))
-        for other in others:
-            own = getattr(usual, other.name, None)  # the rule's noise is not an option
-            if getattr(selection, other.name, None) != own:
-                raise SettingsError(
-                    f"{other.name} does not apply to {name}={chosen}; leave one of them out."
-                )
+    others = (own for name, of in RULES.items() if name != selection.rule for own in fields(of))
+    for other in others:
+        own = getattr(usual, other.name, None)  # the rule's noise is not an option
+        if getattr(selection, other.name, None) != own:
+            raise SettingsError(
+                f"{other.name} does not apply to rule={selection.rule}; leave one of them out."
+            )
 
 
 def _refuse_given(names: Collection[str], why: str) -> None:
