@@ -5,6 +5,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
+from dubhe_lab.paper.cells import Cell
 from dubhe_lab.paper.experiment import (
     SKEW,
     Experiment,
@@ -51,7 +52,10 @@ def _grid(options: PaperSettings) -> Grid:
         **{_skew(of): {**usual, **of} for of in _SKEWS[scale]},
         "letters": _LETTERS[scale],
     }
-    rounds = options.num_rounds or _TRAINING_ROUNDS[scale]
+    trained: dict[str, list[Cell]] = {}
+    if "MNIST" in options.datasets:
+        rounds = options.num_rounds or _TRAINING_ROUNDS[scale]
+        trained = trainings("MNIST", "10/1.5", options, _METHODS, num_rounds=rounds)
     return {
         "usual": {
             str(method): study_cells(method, options, _SEEDS, num_rounds=_ROUNDS[scale])
@@ -61,9 +65,7 @@ def _grid(options: PaperSettings) -> Grid:
             name: {str(method): [study_cell(method, **given)] for method in _METHODS}
             for name, given in varied.items()
         },
-        "accuracy": trainings("MNIST", "10/1.5", options, _METHODS, num_rounds=rounds)
-        if "MNIST" in options.datasets
-        else {},
+        "accuracy": trained,
     }
 
 
