@@ -1,5 +1,6 @@
 """The progress of an experiment: one bar on a terminal, and lines in a file or a pipe."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from logging import WARNING, getLogger
@@ -100,19 +101,19 @@ def study_progress(
 
     A file or a pipe gets one line per method, and one per exchange before the first selection.
     """
-    begun: dict[str, int] = {}  # rounds of each method
+    rounds: Counter[str] = Counter()
     with progress_of(console, len(STUDIED) * settings.num_rounds) as progress:
 
         def answer(method: str, stage: str, num_answered: int, num_asked: int) -> None:
-            label = method_label(method)
-            if method not in begun:
-                progress.begin(label, settings.num_rounds)
+            if method not in rounds:
+                rounds[method] = 0
+                progress.begin(method_label(method), settings.num_rounds)
             progress.advance(0, remark=f"{stage}: {num_answered} of {num_asked}")
-            if not begun.setdefault(method, 0):
-                progress.say(f"{label}: {stage}, {num_asked} to answer")
+            if not rounds[method]:
+                progress.say(f"{method_label(method)}: {stage}, {num_asked} to answer")
 
         def select(method: str, _server_round: int) -> None:
-            begun[method] += 1
+            rounds[method] += 1
             progress.advance(1)
             progress.say(f"{method_label(method)} selects")
 
