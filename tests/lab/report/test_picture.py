@@ -1,4 +1,4 @@
-"""A picture stacks its panels over one legend, and each method keeps its colour."""
+"""A picture stacks its panels over one legend."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.legend import Legend
 
-from dubhe_lab.report.methods import method_looks
 from dubhe_lab.report.picture import Picture
 
 
@@ -59,11 +58,3 @@ def test_the_legend_fits_the_picture(width: float) -> None:
     legend, figure = legend_of(width, names)
     extent = legend.get_window_extent()
     assert 0 <= extent.x0 < extent.x1 <= width * figure.dpi
-
-
-def test_a_method_looks_the_same_in_every_figure() -> None:
-    """A known method looks the same in every figure, and all methods in a figure differ."""
-    together = method_looks(["a", "random", "b", "dubhe", "greedy"])
-    assert len({look["color"] for look in together.values()}) == 5
-    assert together["dubhe"] == method_looks(["dubhe"])["dubhe"]
-    assert together["dubhe"]["color"] == "#0072B2"
