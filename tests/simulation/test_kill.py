@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-FEW = ["participate", "train", "checkpoint", "evaluate"]
-ALL = ["join", "keygen", "register", "settle", "determine", *FEW]
+FEW = ["settle", "train", "checkpoint", "evaluate"]
+ALL = ["join", "keygen", "register", "determine", *FEW]
 SLOW = [pytest.param(api, ALL, marks=pytest.mark.slow) for api in ("train", "fit")]
 
 

@@ -34,6 +34,7 @@ from dubhe_flwr.protocol.coordinator.context import (
     AwaitingMembers,
     RegistrationDue,
 )
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.rules import Prices
 
@@ -47,7 +48,7 @@ def test_every_outcome_of_a_stage_has_a_handler() -> None:
     stages = [kind for kind in kinds if kind.__module__.startswith(STAGES)]
     returned = [typing.get_type_hints(stage.take)["return"] for stage in stages]
     reached = {each for hint in returned for each in outcomes(hint)}
-    at_rest = {Answered, RegistrationDue}
+    at_rest = {Answered, RegistrationDue, Epoch}
     assert reached - set(stages) == coordinator._NEXT.keys() - at_rest
 
 
