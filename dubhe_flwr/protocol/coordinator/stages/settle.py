@@ -40,8 +40,8 @@ class Settle(Awaiting):
         registered = opened.registered
         terms, last = registered.joined.invitation.terms, registered.last_sum
         num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
-        # If a rule has only one sum, nodes read it when they draw. If it has several, nodes also
-        # read the last one here, and report that the rule is settled and what it found.
+        # If a rule has only one sum, nodes read it when they are asked to draw. If it has several,
+        # nodes read the last one here, report what the rule found, and draw.
         settled, epoch = _settled(context, registered)
         if num_sums <= max(1, last.exchange):
             return settled, epoch
