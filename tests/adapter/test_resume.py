@@ -293,7 +293,7 @@ def test_a_run_after_one_that_failed_begins_anew(api: Api) -> None:
     assert [plan.server_round for plan in strategy.plans] == [1, 2, 3]
 
 
-STAGES = ["join", "keygen", "register", "settle", "participate", "determine"]
+STAGES = ["join", "keygen", "register", "settle", "determine"]
 """Where the server is killed; with one exception, this happens in slow tests only."""
 
 
@@ -322,7 +322,7 @@ def kill_in_round_2(
 @pytest.mark.parametrize(
     "point",
     [
-        *(pytest.param(s, marks=[pytest.mark.slow] * (s != "participate")) for s in STAGES),
+        *(pytest.param(s, marks=[pytest.mark.slow] * (s != "settle")) for s in STAGES),
         *("train", "checkpoint", "evaluate"),
     ],
 )

@@ -582,7 +582,9 @@ def settle_with(nodes: Nodes, sums: bytes) -> None:
     """Give a sum to a node."""
     place = joined(nodes, nodes.ids[12])
     header = {"epoch": place.epoch, "stage": "settle", "sequence": 99, "version": 1}
-    nodes.handle(nodes.ids[12], {**header, "sums": sums, "num-clients": N, "exchange": 0})
+    told = {"sums": sums, "num-clients": N, "exchange": 0}
+    draws = {"first-round": 1, "num-rounds": 1, "num-tries": 1}
+    nodes.handle(nodes.ids[12], {**header, **told, **draws})
 
 
 def test_nothing_is_told_apart_from_chance() -> None:

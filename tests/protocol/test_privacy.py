@@ -46,6 +46,7 @@ KINDS = {
 REPLIED = {
     *("status", "alias", "num-classes", "public-key", "modulus", "sealed-keys", "registration"),
     *("distribution", "contribution", "finding", "decisions", "unwilling", "chosen"),
+    *("draws.decisions", "draws.unwilling"),
 }
 """Names, keys, ciphertexts, bits, an index, and findings that all nodes share."""
 OTHER_LABELS = {

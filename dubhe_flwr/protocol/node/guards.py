@@ -9,12 +9,12 @@ from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Regi
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.messages import (
     AppointRequest,
+    DrawRequest,
     KeygenRequest,
     Message,
     OpenRequest,
-    ParticipateRequest,
     RegisterRequest,
-    SettleRequest,
+    RuleSum,
     sums_per_agent,
 )
 
@@ -22,9 +22,7 @@ INVALID_SUM: Final = "The sum is not valid."  # must not say which check failed
 _DIGEST_BYTES: Final = 32
 
 
-def price_of(
-    joined: Membership, registered: Registration | None, request: ParticipateRequest
-) -> int:
+def price_of(joined: Membership, registered: Registration | None, request: DrawRequest) -> int:
     """Return the number of draws that a request costs, in the epoch's and the day's budget."""
     reading = None if registered is None else registered.reading
     num_registered = request.num_clients if reading is None else reading.num_registered
@@ -73,7 +71,7 @@ def reading_of(registered: Registration) -> Reading:
     return registered.reading
 
 
-def read_before(reading: Reading | None, request: SettleRequest) -> bytes:
+def read_before(reading: Reading | None, request: RuleSum) -> bytes:
     """Return the digests of all sums that the node has read, including this one.
 
     Two sums over different clients would reveal their difference. So a node reads one sum for each

@@ -10,19 +10,31 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import DubheError, RefusedError
-from dubhe_flwr.protocol.node.guards import INVALID_SUM, read_before, reading_of, registration_of
+from dubhe_flwr.protocol.node.guards import (
+    INVALID_SUM,
+    price_of,
+    read_before,
+    reading_of,
+    registration_of,
+    spend_draws,
+)
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Rule, Settled, Unsettled
 from dubhe_flwr.protocol.vaults import Label, Vault
-from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest
+from dubhe_flwr.protocol.wire.messages import RuleSum, SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
 
 def settle(
     policy: NodePolicy, joined: Membership, request: SettleRequest, keep: Keep
 ) -> SettleReply:
-    """Continue with the rule: contribute to the next sum, or report that the rule is settled."""
+    """Continue with the rule: contribute to the next sum, or report that the rule is settled.
+
+    Once it is settled, the session lets the node draw for the same request.
+    """
+    price = price_of(joined, joined.registered, request)
+    spend_draws(joined, registration_of(joined), price)  # refused before any work
     joined, outcome = read_sum(policy, joined, request, keep)
     if outcome is None:
         raise RefusedError("This node already answered this exchange.")
@@ -66,7 +78,7 @@ def share_of_budget(joined: Membership, weight: float, num_clients: int) -> floa
 
 
 def read_sum(
-    policy: NodePolicy, joined: Membership, request: SettleRequest, keep: Keep
+    policy: NodePolicy, joined: Membership, request: RuleSum, keep: Keep
 ) -> tuple[Membership, Settled | Unsettled | None]:
     """Read a sum over all nodes, and return the rule's outcome; None if it was read before.
 
@@ -107,7 +119,7 @@ def _outcome(
     own: Own,
     joined: Membership,
     registered: Registration,
-    request: SettleRequest,
+    request: RuleSum,
     num_registered: int,
 ) -> Settled | Unsettled:
     """Decrypt a sum and return the rule's outcome."""
@@ -194,7 +206,7 @@ def decrypted_sum(
     return vault.read(keys, label, total, num_clients)
 
 
-def _check_number(joined: Membership, registered: Registration, request: SettleRequest) -> None:
+def _check_number(joined: Membership, registered: Registration, request: RuleSum) -> None:
     """Refuse a sum over too few or too many clients, and any sum after the rule is settled."""
     num_clients, announced = request.num_clients, joined.announced
     reading = registered.reading

@@ -185,7 +185,9 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
     num_bytes |= {
         "keys": _size(requests[0]),
         "node up": _size(SettleReply(vectors[0])),
-        "node down": _size(SettleRequest(total, number, 1)),
+        "node down": _size(
+            SettleRequest(total, number, 1, first_round=1, num_rounds=10, num_tries=1)
+        ),
     }
     return _Prepared(actions, num_bytes)
 
