@@ -1,11 +1,15 @@
-"""Tests of the state that all stages share: its text, the order of agents, and the quorum."""
+"""Tests of the state that all stages share: its text, sums, the order of agents, the quorum."""
 
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 from protocol.server import SEARCH, federation
 
 from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.he.layout import Slots
+from dubhe_flwr.he.secret_key import generate_secret_key
 from dubhe_flwr.protocol import StageReport
 from dubhe_flwr.protocol.coordinator.context import (
     Context,
@@ -13,7 +17,12 @@ from dubhe_flwr.protocol.coordinator.context import (
     RoundProgress,
     Run,
 )
+from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults.paillier import Paillier
+from dubhe_flwr.protocol.vaults.plain import Plain
+from dubhe_flwr.protocol.wire.messages import JoinRequest
 
+ANNOUNCED = JoinRequest("paper", "{}", 4, 512, 20, 3, 99)
 SETTINGS = federation().selector.settings  # type: ignore[attr-defined]
 CONTEXT = Context(SETTINGS, Run(seed=7, server_round=8), RoundProgress())
 
@@ -26,6 +35,34 @@ def test_a_repr_shows_no_ciphertexts() -> None:
     assert "Epoch(" in shown
     assert "distributions" not in shown
     assert "last_sum" not in shown
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_invalid_ciphertexts_stay_out_of_the_sum(plain: bool) -> None:
+    """The valid ones are added up, at once if all are valid; with too few the round ends."""
+    vault: Any = (Plain if plain else Paillier)(ANNOUNCED, {"a": Slots(1, 9), "b": Slots(1, 1)})
+    secret = generate_secret_key(512)
+    prime, modulus = secret.to_bytes(), secret.public_key.to_bytes()
+    adder = vault.adder(b"" if plain else modulus, "a", "b")
+
+    def hidden(number: int, field: str) -> bytes:
+        return bytes(vault.hide(modulus + prime, Label(field), np.array([number])))
+
+    valid = {n: hidden(n, "a") + hidden(1, "b") for n in range(7)}
+    size = vault.vector_bytes("a")
+    report = StageReport("register", 7, 7, {}, 10, 20)
+    context, members, _ = CONTEXT.summed(adder, valid, report, "here")
+    assert (members, context.round.reports) == (valid, (report,))
+    bad = b"\xff" * size if plain else bytes(size)
+    spoilt = {3: valid[3][:size] + bad, 1: bad * 2, 4: valid[4][:size]}
+    context, members, total = CONTEXT.summed(adder, valid | spoilt, report, "here")
+    assert set(members) == {0, 2, 5, 6}
+    assert context.round.reports[-1].dropped == {"invalid ciphertext": 3}
+    parts = {"a": total[:size], "b": total[size:]}
+    read = [vault.read(modulus + prime, Label(name), part, 4) for name, part in parts.items()]
+    assert [int(numbers[0]) for numbers in read] == [13, 4]
+    with pytest.raises(GivenUpError, match="3 invalid ciphertext at register"):
+        CONTEXT.summed(adder, spoilt, report, "here")
 
 
 def test_agents_are_drawn_by_the_seed_for_each_round() -> None:

@@ -81,7 +81,7 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
         (unequal_counts(60), {"rule": Prices(1.0, 0.5, TARGET, 2.5), "equal_weights": False}),
         (skewed_counts(12), {"num_participants": 4}),
         (np.tile([5, 3, 2, 0], (40, 1)), {}),
-        (np.tile([5, 3, 2, 0], (40, 1)), {"rule": Prices(noise=0.0)}),
+        (np.tile([5, 3, 2, 0], (40, 1)), {"rule": Prices(noise=0.0), "simulation": "encrypted"}),
         (skewed_counts(30), {"num_participants": 30}),
     ],
     ids=[
@@ -96,7 +96,7 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
         "unequal with a target",
         "too small a pool",
         "all alike",
-        "all alike without noise",
+        "all alike without noise, encrypted",
         "all wanted",
     ],
 )

@@ -5,17 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol.federation import decrypted, joined
-from protocol.server import (
-    COUNTS,
-    PLAIN,
-    SETTINGS,
-    alter,
-    altered,
-    failed,
-    federation,
-    lost,
-    report_of,
-)
+from protocol.server import COUNTS, PLAIN, SETTINGS, altered, failed, federation, lost
 
 from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest
@@ -43,13 +33,3 @@ def test_silence_does_not_mean_that_a_key_did_not_open(spoil: Any, times: int) -
     with altered(nodes, "register", spoil, nodes.ids[:3]):
         assert nodes.play(1).num_registered == 9
     assert nodes.stages().count("keygen") == times
-
-
-def test_impossible_numbers_in_the_clear_are_dropped() -> None:
-    """Numbers below zero are no registration; encrypted ones are in `test_every_stage`."""
-    nodes = federation(**PLAIN)
-    spoilt = lambda reply: {**reply, "registration": b"\xff" * len(reply["registration"])}  # noqa: E731
-    alter(nodes, "register", spoilt, nodes.ids[1:3])
-    plan = nodes.play(1)
-    assert report_of(plan, "register").dropped == {"invalid ciphertext": 2}
-    assert plan.num_registered == 10

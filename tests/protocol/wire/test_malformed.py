@@ -1,0 +1,106 @@
+"""A node answers or refuses any message, and no text of it reveals a secret."""
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from protocol.accidents import spoilt
+from protocol.eager import Eager
+from protocol.federation import Federation, dubhe, skewed_counts
+from protocol.nodes import only_charged, set_policy, signing_key
+
+from dubhe_flwr.core.distribution import fixed_point_distribution
+from dubhe_flwr.errors import ProtocolError
+from dubhe_flwr.he.signing import PinnedKeys
+from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.rules import Paper
+
+NUM_CLIENTS = 12
+COUNTS = skewed_counts(NUM_CLIENTS) * 31415 + 27182
+
+
+def federation(*, grouped: bool = False) -> Federation[CoordinatorState]:
+    """Return twelve nodes and a server that searches; with groups, pinned keys and prices."""
+    options: dict[str, Any] = {"num_participants": 3, "tries": 3, "max_registered": 20}
+    options |= {"group_size": 3} if grouped else {}
+    nodes = dubhe(
+        COUNTS,
+        rule=Eager(0.1, 1.0) if grouped else Paper((1, 2, 4), "search"),
+        **options,
+    )
+    if grouped:
+        keys = [signing_key(number) for number in range(NUM_CLIENTS)]
+        for node_id, key in zip(nodes.ids, keys, strict=True):
+            pinned = PinnedKeys(key, [other.public_key() for other in keys])
+            set_policy(nodes, node_id, pinned=pinned)
+    return nodes
+
+
+Situation = tuple[NodePolicy, Memory, Fields]
+
+
+@pytest.fixture(scope="module")
+def situations() -> list[Situation]:
+    """Each request of a round, and the memories of two nodes it can meet."""
+    found: list[Situation] = []
+    for nodes in (federation(), federation(grouped=True)):
+
+        def note(
+            _stage: str, node_id: int, request: Fields, nodes: Federation[Any] = nodes
+        ) -> Fields:
+            for other in (node_id, nodes.ids[0]):
+                session = nodes.session(other)
+                found.append((session.policy, session.memory, request))
+            return request
+
+        nodes.alter_request = note
+        nodes.play(1)
+    return found
+
+
+def secrets(memories: Iterable[Memory]) -> set[str]:
+    """Return everything that no text may contain, as it would be written."""
+    found = {str(count) for row in COUNTS for count in row}
+    shares = (share for row in COUNTS for share in fixed_point_distribution(row).tolist())
+    found |= {str(share) for share in shares if share > 10_000}
+    for kept in (memory.joined for memory in memories):
+        if kept is None:
+            continue
+        numbers = [int.from_bytes(kept.delivery_key, "big")]
+        if kept.registered is not None:
+            p = int.from_bytes(kept.registered.keys[64:], "big")
+            numbers += [p, int.from_bytes(kept.registered.keys[:64], "big") // p]
+        for number in numbers:
+            found |= {str(number), f"{number:x}", repr(number.to_bytes(32, "big"))[2:-1]}
+    return found
+
+
+@pytest.mark.parametrize("num_messages", [4_000, pytest.param(200_000, marks=pytest.mark.slow)])
+def test_a_node_answers_or_refuses(
+    situations: list[Situation], num_messages: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A request causes only protocol errors; a refusal costs what was decrypted."""
+    refusals: Counter[str] = Counter()
+    texts: set[str] = set()
+    rng = random.Random(0)
+    with caplog.at_level(logging.DEBUG):
+        for _ in range(num_messages):
+            policy, memory, request = rng.choice(situations)
+            session, sent = ClientSession(policy, memory), spoilt(request, rng)
+            try:
+                session.handle(sent)
+            except ProtocolError as error:
+                refusals[type(error).__name__] += 1
+                texts.add(f"{error} {error!r} {error.args}")
+                assert only_charged(memory, session.memory, sent)
+    assert refusals.pop("UntrustedError") > 0
+    assert set(refusals) == {"MalformedMessageError", "StaleMessageError", "RefusedError"}
+    assert min(refusals.values()) > num_messages // 50
+    assert refusals.total() > num_messages // 2
+    everything = "\n".join([*texts, caplog.text])
+    kept = secrets(memory for _, memory, _ in situations)
+    assert not any(secret in everything for secret in kept)
