@@ -1,6 +1,7 @@
 """Tests of loss-based selectors, whose request for losses comes between roll call and plan."""
 
 from collections.abc import Sequence
+from math import nan
 from typing import Any
 
 import pytest
@@ -22,18 +23,26 @@ SELECTORS: list[Any] = [
 class Nodes:
     """A server and twelve nodes whose loss is their alias."""
 
-    def __init__(self, selector: Any, seed: int = 0, *, silent: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        selector: Any,
+        seed: int = 0,
+        *,
+        silent: tuple[str, ...] = (),
+        diverged: tuple[str, ...] = (),
+    ) -> None:
         self.selector, self.state = selector, selector.initial_state()
         self.alias_of = {node: str(row) for row, node in enumerate(node_ids(NUM_CLIENTS, seed))}
-        self.silent = silent
+        self.silent, self.diverged = silent, diverged
         self.asked: list[list[str]] = []
         selector.ask = self.losses
 
     def losses(self, node_ids: Sequence[int]) -> dict[int, float]:
-        """Return the losses of the nodes that answer."""
+        """Return the losses of the nodes that answer, or that the model has not diverged for."""
         aliases = {node: self.alias_of[node] for node in node_ids}
         self.asked[-1] += sorted(aliases.values(), key=int)
-        return {node: float(of) for node, of in aliases.items() if of not in self.silent}
+        answers = {node: float(of) for node, of in aliases.items() if of not in self.silent}
+        return answers | {node: nan for node, of in aliases.items() if of in self.diverged}
 
     def reply(self, batch: Batch, node_id: int) -> Any:
         """Return a node's alias, which is its row number."""
@@ -84,10 +93,11 @@ def test_the_method_decides_how_many_clients_evaluate(selector: Any, asked: list
         assert ("hello" in sent) == (server_round == 1)
 
 
-def test_clients_that_do_not_answer_are_dropped_and_counted() -> None:
+@pytest.mark.parametrize("reason", ["silent", "diverged"])
+def test_clients_without_a_loss_are_dropped_and_counted(reason: Any) -> None:
     """Only clients that answered are chosen; if fewer than K did, random ones fill the round."""
     silent = tuple(map(str, range(6, 12)))
-    nodes = Nodes(PowerOfChoiceSelector(3, seed=7), silent=silent)
+    nodes = Nodes(PowerOfChoiceSelector(3, seed=7), **{reason: silent})
     for server_round in range(1, 9):
         plan = nodes.play(server_round)
         answering = [alias for alias in nodes.asked[-1] if alias not in silent]

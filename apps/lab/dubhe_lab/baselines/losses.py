@@ -64,10 +64,11 @@ class LossSelector(RollCall):
             rng = generator(state.seed, "candidates", state.server_round)
             asked = [here[index] for index in np.sort(self.candidates(aliases, state.past, rng))]
             if asked:
-                losses, this_round = self.ask(asked), state.past.num_rounds + 1
+                answers, this_round = self.ask(asked).items(), state.past.num_rounds + 1
+                losses = {node_id: loss for node_id, loss in answers if np.isfinite(loss)}
                 reports = {node: Report(this_round, loss, loss) for node, loss in losses.items()}
                 silent = [node_id for node_id in asked if node_id not in losses]
-                dropped = {"no reply": silent} if silent else {}
+                dropped = {"no finite loss": silent} if silent else {}
                 report = StageReport(EVALUATE, len(asked), len(losses), dropped, 0, 0)
                 state, stages = self.take_reports(state, reports), (*stages, report)
         return super()._plan(state, stages)
