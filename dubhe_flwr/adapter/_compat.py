@@ -16,8 +16,8 @@ from flwr.common import Scalar
 from flwr.serverapp import Grid
 
 SERVER_NODE_ID: Final = 1  # also the source of errors that the framework creates
-# Error codes: a ClientApp raised an exception, a mod's precondition fails (here: its owner's daily
-# limit), a node is gone, or a node did not answer.
+# Error codes: the ClientApp raised an exception; a mod's precondition failed (here, the owner's
+# daily limit); the node is gone; the node did not answer.
 CLIENT_APP_ERROR: Final = 2
 DAILY_LIMIT: Final = 6
 NODE_UNAVAILABLE: Final = 5

@@ -81,8 +81,8 @@ class Node(Limits):
     willing : callable (Context, int) -> bool, optional (default: always)
         Returns whether the node trains in a round; for round 0, whether it takes part at all.
     simulated : bool or callable (Context) -> bool (default: False)
-        Whether the node belongs to a simulation and has nothing to hide. It then draws with keys
-        from the server, so that runs repeat, and reveals its label counts if the server simulates
+        Whether the node belongs to a simulation and has nothing to hide. It then draws with the
+        server's seed, so that runs repeat, and reveals its label counts if the server simulates
         without encryption. Never set it in a deployment.
     signing_key : Ed25519PrivateKey or callable (Context) -> Ed25519PrivateKey, optional
         The node's own key for signatures; see `load_signing_key`.
@@ -193,7 +193,7 @@ class Node(Limits):
             yield kept
 
     def _pinned(self, context: Context) -> PinnedKeys | None:
-        """Find the node's keys; raises `RefusedError` if that fails, rather than do without."""
+        """Find the node's keys; raises `RefusedError` if that fails, instead of going without."""
         try:
             return self._find_keys(context)
         except SettingsError as error:

@@ -31,7 +31,7 @@ def price_of(joined: Membership, registered: Registration | None, request: DrawR
 
 
 def is_repeated(joined: Membership, request: Message) -> bool:
-    """Return whether the node has done a request's work before, so that it counts as an epoch."""
+    """Return whether the node did a request's work before; doing it again counts as an epoch."""
     if isinstance(request, AppointRequest | KeygenRequest):
         return joined.was_appointed
     if isinstance(request, RegisterRequest):

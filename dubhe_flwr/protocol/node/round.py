@@ -47,9 +47,9 @@ def participate(
 
 
 def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudget]:
-    """Return the probability to volunteer, which is an earlier one if the node keeps that.
+    """Return the probability with which to draw: an earlier one while the node keeps it.
 
-    The average probability says nothing about labels, so it takes no place of another one.
+    The average probability reveals nothing about labels, so the node uses it and does not keep it.
     """
     budget, latest = joined.budget, reading.probability
     num_volunteers = joined.announced.num_volunteers(reading.num_registered)

@@ -473,10 +473,8 @@ def _pad_name(group: bytes, label: Label, number: int) -> bytes:
     """Return the name of the pads of a sum.
 
     Pads differ between nodes that were given different group keys, or that expect vectors of
-    different lengths.
-
-    If the pads were the same, a member's noise, tagged under one key, would cancel out of a tag
-    under the other key and leave an exact number.
+    different lengths. If the pads were the same, a member's noise, tagged under one key, would
+    cancel out of a tag under the other key and leave an exact number.
     """
     return prefixed(_name(label), number.to_bytes(8), _digest(group))
 
