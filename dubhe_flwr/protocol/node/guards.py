@@ -22,9 +22,9 @@ INVALID_SUM: Final = "The sum is not valid."  # must not say which check failed
 _DIGEST_BYTES: Final = 32
 
 
-def price_of(joined: Membership, registered: Registration | None, request: DrawRequest) -> int:
+def price_of(joined: Membership, request: DrawRequest) -> int:
     """Return the number of draws that a request costs, in the epoch's and the day's budget."""
-    reading = None if registered is None else registered.reading
+    reading = None if joined.registered is None else joined.registered.reading
     num_registered = request.num_clients if reading is None else reading.num_registered
     num_draws = request.num_rounds * request.num_tries
     return joined.announced.draws_charged(num_draws, num_registered)
@@ -89,8 +89,9 @@ def read_before(reading: Reading | None, request: RuleSum) -> bytes:
     return digests
 
 
-def spend_draws(joined: Membership, registered: Registration, price: int) -> Registration:
+def spend_draws(joined: Membership, price: int) -> Registration:
     """Charge draws to the epoch's budget; refuse if it is spent."""
+    registered = registration_of(joined)
     spent = registered.num_draws + price
     if spent > joined.announced.max_draws:
         raise RefusedError("The draws of this epoch are used up.")

@@ -61,5 +61,7 @@ class TestSpendDay:
         """A draw for H times K volunteers counts as H, rounded up, by the clients of the sum."""
         pool = replace(JOINED, announced=replace(ANNOUNCED, group_size=3, pool=3))
         request = ParticipateRequest(b"", num_clients, 0, 1, 2, 3)
-        assert price_of(pool, None, request) == price_of(pool, Registration(), request) == 6 * price
-        assert price_of(pool, registered(num_clients), replace(request, num_clients=9)) == 6 * price
+        assert price_of(pool, request) == 6 * price
+        assert price_of(replace(pool, registered=Registration()), request) == 6 * price
+        other = replace(request, num_clients=9)
+        assert price_of(replace(pool, registered=registered(num_clients)), other) == 6 * price
