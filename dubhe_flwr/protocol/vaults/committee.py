@@ -361,7 +361,11 @@ class Committee(Vault):
                     f"Member {place + 1} of the committee is not a trusted node that was "
                     f"appointed under these parameters: {error}"
                 ) from None
-        _check_ranks(pinned, signers)
+        if not _may_be_members([pinned.trusted.rank(signer) for signer in signers]):
+            raise UntrustedError(
+                f"The committee is not three of the first {CANDIDATES} trusted keys, in their "
+                "order."
+            )
         return b"".join(signers)
 
     # --- the server -------------------------------------------------------------------------------
@@ -417,14 +421,6 @@ class _PadAdder(Adder):
         except DecryptionError:
             return False
         return True
-
-
-def _check_ranks(pinned: PinnedKeys, signers: Sequence[bytes]) -> None:
-    """Check that the members are among the first trusted keys, in their order."""
-    if not _may_be_members([pinned.trusted.rank(signer) for signer in signers]):
-        raise UntrustedError(
-            f"The committee is not three of the first {CANDIDATES} trusted keys, in their order."
-        )
 
 
 def _may_be_members(ranks: Sequence[int]) -> bool:
