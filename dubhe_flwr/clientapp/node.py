@@ -142,10 +142,6 @@ class Node(Limits):
     def _find_keys(self) -> Callable[[Context], PinnedKeys | None]:
         return pinned_keys(self.signing_key, self.trusted_keys)
 
-    @cached_property
-    def _limits(self) -> dict[str, int]:
-        return {field.name: getattr(self, field.name) for field in fields(Limits)}
-
     def handle(self, fields: Mapping[str, object], context: Context) -> Fields:
         """Answer a request and keep the session in the Context.
 
@@ -223,14 +219,11 @@ class Node(Limits):
             raise
 
     def _policy(
-        self,
-        context: Context,
-        pinned: PinnedKeys | None = None,
-        unfit: list[DataError] | None = None,
+        self, context: Context, pinned: PinnedKeys | None, unfit: list[DataError]
     ) -> NodePolicy:
         return NodePolicy(
-            **self._limits,
-            label_counts=partial(self._counts, context, [] if unfit is None else unfit),
+            **{field.name: getattr(self, field.name) for field in fields(Limits)},
+            label_counts=partial(self._counts, context, unfit),
             alias=str(context.node_config.get("partition-id", context.node_id)),
             willing=self.willing and partial(self.willing, context),
             simulated=self._is_simulated(context),
