@@ -52,7 +52,7 @@ def spend_day(
     spent = num_epochs > policy.max_epochs_per_day or num_draws > policy.max_draws_per_day
     if spent and not policy.simulated:
         raise DailyLimitError(
-            "max_epochs_per_day or max_draws_per_day of this node's owner is reached."
+            "This node has reached its owner's max_epochs_per_day or max_draws_per_day."
         )
     return allowance
 

@@ -49,7 +49,7 @@ class TestSpendDay:
     )
     def test_daily_limits_start_again_the_next_day(self, request_: Any, spent: Allowance) -> None:
         """A request refused today is answered tomorrow; a simulated node has no such limit."""
-        with pytest.raises(RefusedError, match="of this node's owner is reached"):
+        with pytest.raises(RefusedError, match="has reached its owner's max_epochs_per_day"):
             spend_day(self.POLICY, spent, 5, **request_)
         tomorrow = spend_day(self.POLICY, spent, 6, **request_)
         assert tomorrow == spend_day(self.POLICY, Allowance(6), 6, **request_)
