@@ -172,7 +172,7 @@ class TestAMember:
         set_policy(nodes, node_id, max_epochs_per_day=3)
         for sequence in (100, 101, 102):
             open_with(nodes, batch, node_id, sequence=sequence)
-        with pytest.raises(RefusedError, match="of this node's owner is reached"):
+        with pytest.raises(RefusedError, match="has reached its owner's max_epochs_per_day"):
             open_with(nodes, batch, node_id, sequence=103)
 
     def test_a_set_never_grows(self) -> None:
@@ -245,7 +245,7 @@ class TestTheRoster:
                 request = {**batch.fields[asked], "members": numbers(*members)}
                 nodes.handle(asked, {**request, "sequence": sequence})
         assert nodes.session(asked).memory.allowance.num_epochs == 3
-        with pytest.raises(RefusedError, match="of this node's owner is reached"):
+        with pytest.raises(RefusedError, match="has reached its owner's max_epochs_per_day"):
             nodes.handle(asked, {**batch.fields[asked], "sequence": 13})
 
     def test_what_a_node_refuses(self) -> None:

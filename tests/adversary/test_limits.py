@@ -12,7 +12,7 @@ from dubhe_flwr.protocol import ClientSession, Stage
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 from dubhe_flwr.rules import Prices
 
-DAY = "max_epochs_per_day or max_draws_per_day of this node's owner is reached"
+DAY = "This node has reached its owner's max_epochs_per_day or max_draws_per_day"
 REAL: dict[str, Any] = {"simulated": False}
 
 

@@ -34,7 +34,7 @@ def test_a_daily_limit_outlasts_a_run(tmp_path: Path) -> None:
         join_in_a_new_run(Node(lambda _context: COUNTS, **limits))
     node = Node(lambda _context: COUNTS, state_dir=lambda _context: tmp_path / "own", **limits)
     join_in_a_new_run(node)
-    with pytest.raises(DailyLimitError, match="of this node's owner is reached"):
+    with pytest.raises(DailyLimitError, match="has reached its owner's max_epochs_per_day"):
         join_in_a_new_run(node)
     kept = tmp_path / "own" / ledger_name("3")
     assert kept.stat().st_mode & 0o777 == 0o600

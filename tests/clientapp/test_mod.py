@@ -168,21 +168,21 @@ def test_simulated_may_depend_on_the_context() -> None:
     """A callable decides from the Context whether a node is simulated."""
     mod = DubheMod(lambda _c: [1], simulated=lambda c: bool(c.run_config.get("simulated")))
     node = node_context()
-    assert not mod._policy(node).simulated
+    assert not mod._is_simulated(node)
     node.run_config["simulated"] = True
-    assert mod._policy(node).simulated
+    assert mod._is_simulated(node)
 
 
 def test_an_error_in_simulated_stays_on_the_node(caplog: pytest.LogCaptureFixture) -> None:
     """The server learns only that the node refused; the node's log says where the error is."""
     mod = DubheMod(lambda _c: [1], simulated=lambda c: bool(c.run_config["secret-path"]))
     with pytest.raises(RefusedError, match="its log says why") as caught:
-        mod._policy(node_context(0))
+        mod._is_simulated(node_context(0))
     assert "secret-path" not in str(caught.value)
     assert "secret-path" not in caplog.text
     assert "simulated raised KeyError in " in caplog.text
     with pytest.raises(RefusedError, match="its log says why"):  # "false" is no False
-        DubheMod(lambda _c: [1], simulated=lambda _c: "false")._policy(node_context(0))  # type: ignore[arg-type,return-value]
+        DubheMod(lambda _c: [1], simulated=lambda _c: "false")._is_simulated(node_context(0))  # type: ignore[arg-type,return-value]
     assert "dubhe: simulated returned neither True nor False." in caplog.messages
 
 

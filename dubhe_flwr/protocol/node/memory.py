@@ -31,7 +31,7 @@ _REMEMBERED_COUNTS: Final = 64
 """Earlier label counts whose budget a node keeps."""
 
 _PATIENCE: Final = 5.0
-"""A node takes another probability once its labels have spent this many times as much."""
+"""How many times as much the labels must have spent before a node takes another probability."""
 
 _VERSION: Final = 12
 _VERSION_KEY: Final = "version"
@@ -64,15 +64,15 @@ class Registration(Hidden):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LabelBudget(Hidden):
-    """What a node's label counts have told, in all epochs: by sums, and by yes and no.
+    """What a node's label counts have revealed, in all epochs, through sums and through draws.
 
-    Each sum spends a part of the budget. Draws reveal the probability P that they are made with, so
-    a node keeps P, relative to V / N, until the labels have spent five times as much as when it
-    took this P. As the first sum of the budget is at least a sixty-fourth of it, the labels have at
-    most three such probabilities.
+    Each sum spends a part of the budget. Draws reveal the probability P with which they are made,
+    so a node keeps P, relative to V / N, until the labels have spent five times as much as when it
+    took this P. With the default noise, the first sum spends at least a sixty-fourth of the budget,
+    which leaves room for three such probabilities.
 
-    A node whose label counts change and change back goes on where it was. So do two runs at once
-    that balance different histograms of its data.
+    If label counts change and change back, their budget picks up where it left off. This also holds
+    if two runs at once balance different histograms of a node's data.
     """
 
     label_counts: tuple[int, ...] = ()
@@ -107,7 +107,7 @@ class LabelBudget(Hidden):
 
     @property
     def keeps_chance(self) -> bool:
-        """Whether the labels have not yet told enough sums for another probability."""
+        """Whether the labels have entered too few sums since the last draw with a new chance."""
         return self.spent < _PATIENCE * self.taken_at - _ROUNDING
 
     def drawn(self, chance: float) -> "LabelBudget":

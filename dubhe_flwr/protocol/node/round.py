@@ -35,10 +35,10 @@ def participate(
     policy: NodePolicy, joined: Membership, request: ParticipateRequest, keep: Keep
 ) -> ParticipateReply:
     """Draw, for each round and try, whether the node volunteers."""
-    price = price_of(joined, joined.registered, request)
-    spend_draws(joined, registration_of(joined), price)  # refused before any work
+    price = price_of(joined, request)
+    spend_draws(joined, price)  # refused before any work
     joined, _ = read_sum(policy, joined, request, keep)
-    registered = spend_draws(joined, registration_of(joined), price)
+    registered = spend_draws(joined, price)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     unwilling = [not is_willing(policy, server_round) for server_round in rounds]
     probability, budget = _probability(joined, reading_of(registered))
@@ -47,9 +47,9 @@ def participate(
 
 
 def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudget]:
-    """Return the probability to volunteer, which is an earlier one if the node keeps that.
+    """Return the probability with which to draw: an earlier one while the node keeps it.
 
-    The average probability says nothing about labels, so it takes no place of another one.
+    The average probability reveals nothing about labels, so the node uses it and does not keep it.
     """
     budget, latest = joined.budget, reading.probability
     num_volunteers = joined.announced.num_volunteers(reading.num_registered)

@@ -125,9 +125,7 @@ class ClientSession:
         joined = memory.joined
         if joined is None:
             raise RefusedError("This node did not join this epoch.")
-        price = 0
-        if isinstance(request, ParticipateRequest):
-            price = price_of(joined, joined.registered, request)
+        price = price_of(joined, request) if isinstance(request, ParticipateRequest) else 0
         again = int(is_repeated(joined, request))
         allowance = spend_day(self.policy, memory.allowance, self._today, again, price)
 

@@ -33,8 +33,7 @@ def settle(
 
     Once it is settled, the session lets the node draw for the same request.
     """
-    price = price_of(joined, joined.registered, request)
-    spend_draws(joined, registration_of(joined), price)  # refused before any work
+    spend_draws(joined, price_of(joined, request))  # refused before any work
     joined, outcome = read_sum(policy, joined, request, keep)
     if outcome is None:
         raise RefusedError("This node already answered this exchange.")

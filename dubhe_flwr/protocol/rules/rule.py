@@ -37,7 +37,7 @@ class Frame:
     max_clients : int
         Most clients that a sum covers.
     largest_weight : float (default: 1)
-        Largest weight of a node; 1 where all count the same.
+        Largest weight of a node; 1 if all count the same.
     continues : bool (default: False)
         Whether the rule starts from the result of an earlier epoch.
     """

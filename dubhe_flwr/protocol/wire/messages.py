@@ -159,10 +159,8 @@ class AppointRequest(Message):
 class AppointReply(Message):
     """A member's consent; the first member also sends the group key, sealed to each node.
 
-    A member with pinned keys that objects to a node sends nothing but each node's rank.
-
     A member with pinned keys signs the roster, the mean number of samples, the committee and the
-    digest of the group key.
+    digest of the group key. If it objects to a node, it sends nothing but each node's rank.
     """
 
     group_digest: bytes = b""  # empty except from the first member

@@ -106,7 +106,7 @@ def refused_draws(request: DrawRequest, draws: ParticipateReply) -> str | None:
 def with_declined(
     context: Context, request: DrawRequest, replies: Mapping[int, ParticipateReply]
 ) -> Context:
-    """Return the context with the nodes recorded that declined this round."""
+    """Return the context, with a record of the nodes that declined this round."""
     unwilling = read_draws(list(replies.values()), request).unwilling[:, 0]
     said_no = {node_id for node_id, declined in zip(replies, unwilling, strict=True) if declined}
     said_no |= context.round.unwilling - replies.keys()

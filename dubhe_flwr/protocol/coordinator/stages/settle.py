@@ -36,7 +36,7 @@ class Settle(Awaiting):
 
     @classmethod
     def begin(cls, context: Context, opened: OpenedSum) -> tuple[Context, "Settle | Epoch"]:
-        """Send the nodes the last sum, unless the rule needs no further one."""
+        """Send the nodes the last sum, unless they will read it when they draw."""
         registered = opened.registered
         terms, last = registered.joined.invitation.terms, registered.last_sum
         num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)

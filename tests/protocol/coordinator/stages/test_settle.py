@@ -90,7 +90,7 @@ def test_nodes_without_draws_stay_registered() -> None:
     for node_id in away:
         nodes.policies[node_id] = replace(nodes.policies[node_id], max_draws_per_day=2)
     plan = nodes.play(1)
-    assert report_of(plan, "settle", 1).dropped == {"day's limit of the owner": 4}
+    assert report_of(plan, "settle", 1).dropped == {"owner's daily limit": 4}
     assert (plan.num_registered, nodes.errors) == (12, [])
     assert not set(away) & set(plan.participants)
     nodes.policies = {n: replace(p, max_draws_per_day=999) for n, p in nodes.policies.items()}
@@ -103,7 +103,7 @@ def test_no_draws_at_all_cost_only_the_round() -> None:
     """Clients are chosen at random, for a reason that the notes give; the epoch goes on."""
     nodes = searching(policy={"simulated": False, "max_draws_per_day": 2}, on_failure="random")
     plans = nodes.rounds(1, 2)
-    reason = "0 nodes are registered and willing, fewer than quorum=3 (12 day's limit of the owner"
+    reason = "0 nodes are registered and willing, fewer than quorum=3 (12 owner's daily limit"
     assert f"{reason} at settle); let the nodes' owners" in plans[0].notes[0]
     assert f"{reason} at participate); let the nodes' owners" in plans[1].notes[0]
     assert nodes.stages().count("join") == 1
