@@ -27,6 +27,8 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a study of one's own federation select for a tenth of its rounds."""
     monkeypatch.setattr("dubhe_lab.experiments.my_federation._ROUNDS", 20)
     monkeypatch.setattr("dubhe_lab.experiments.my_federation._SWEPT_ROUNDS", 10)
+    monkeypatch.setattr("dubhe_lab.experiments.my_federation._REGISTRATIONS", 4)
+    monkeypatch.setattr("dubhe_lab.experiments.my_federation._SWEPT_REGISTRATIONS", 2)
 
 
 def pytest_collection_finish() -> None:

@@ -267,7 +267,7 @@ class PriceDesign:
         labels: Floats,
         num_clients: int,
         weights: ArrayLike = 1.0,
-        dither: float | None = None,
+        dither: ArrayLike | None = None,
     ) -> Floats:
         """Return the probability that each of these clients, out of N, volunteers.
 
@@ -288,7 +288,7 @@ class PriceDesign:
         step = (highest - lowest) / (_LEVELS - 1)
         levels = lowest + step * np.minimum(np.floor((logits - lowest) / step), _LEVELS - 2)
         below, above = _sigmoid(levels), _sigmoid(levels + step)
-        return np.where(found - below > dither * (above - below), above, below)
+        return np.where(found - below > np.multiply(dither, above - below), above, below)
 
 
 def _logit(share: float) -> float:

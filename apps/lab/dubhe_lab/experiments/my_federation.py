@@ -1,7 +1,7 @@
 """Would Dubhe help in your own federation? Selects among its clients, without training a model."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 from statistics import fmean
@@ -12,21 +12,21 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.adapter import DubheArguments
 from dubhe_flwr.adapter.arguments import taking
-from dubhe_flwr.core.distribution import (
-    distance_to_uniform,
-    global_distribution,
-    label_distribution,
-)
+from dubhe_flwr.core.distribution import global_distribution, label_distribution
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Coordinator, NodePolicy, Plan, Selector, Stage, StageReport
 from dubhe_lab.baselines import GreedySelector, RandomSelector
 from dubhe_lab.data import load_label_counts
 from dubhe_lab.data.measures import average_emd, coverage, imbalance_ratio
+from dubhe_lab.experiments.registrations import has_lasting_noise, registered_rounds
 from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_lab.report.federation import Cost, FederationStudy, Reached
 
 _ROUNDS: Final = 200
 _SWEPT_ROUNDS: Final = 50  # enough to compare K, at a fraction of the time
+_REGISTRATIONS: Final = 24  # enough for a mean that hardly depends on the seed
+_SWEPT_REGISTRATIONS: Final = 6
 _TIMED: Final = 20
 
 
@@ -50,7 +50,8 @@ _OF_TABLES: Final = {own.name for own in fields(_Arguments)} - {
 def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     """Study whether Dubhe would help a federation: its balance, its cost, and a verdict.
 
-    Selects clients for 200 rounds, with the real protocol and without training a model.
+    Selects clients for 200 rounds, with the real protocol and without training a model. Where the
+    noise of a registration lasts, Dubhe's balance is the mean over 24 registrations.
 
     Parameters
     ----------
@@ -102,9 +103,18 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     }
     nodes = simulated_nodes(counts, settings.key_bits)
     rounds = {name: rounds_in_memory(selector, nodes) for name, selector in selectors.items()}
-    plans = {name: list(islice(own, _ROUNDS)) for name, own in rounds.items()}
+    is_noisy = has_lasting_noise(simulated, len(counts))
+    # Half of them show what Dubhe costs; where noise lasts, other registrations show its balance.
+    numbers = dict.fromkeys(rounds, _ROUNDS) | ({"dubhe": _ROUNDS // 2} if is_noisy else {})
+    plans = {name: list(islice(own, numbers[name])) for name, own in rounds.items()}
     everybody = global_distribution(counts)
-    methods = {name: _reached(own, shares, weighted) for name, own in plans.items()}
+    methods = {name: _reached(_clients(own), shares, weighted) for name, own in plans.items()}
+    lasting = None
+    if is_noisy:
+        every = _registrations(simulated, counts, weighted, _REGISTRATIONS, _ROUNDS)
+        methods["dubhe"] = _mean(every)
+        low, high = np.percentile([own.lasting for own in every], [5, 95])
+        lasting = float(low), float(high)
     return FederationStudy(
         read=table.summary,
         num_clients=len(counts),
@@ -122,19 +132,21 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
         ),
         sweep={
             settings.num_participants: {name: methods[name] for name in ("random", "dubhe")},
-            **_swept(nodes, shares, weighted, simulated),
+            **_swept(nodes, counts, weighted, simulated),
         },
+        lasting_range=lasting,
     )
 
 
 def _swept(
     nodes: Sequence[NodePolicy],
-    shares: NDArray[np.float64],
+    counts: NDArray[np.int64],
     weighted: NDArray[Any],
     settings: DubheArguments,
 ) -> dict[int, dict[str, Reached]]:
     """Return the results for other numbers of participants, up to half of the clients."""
     swept = {}
+    shares = label_distribution(counts)
     for halves in (1, 3, 4):
         wanted = halves * settings.num_participants // 2
         if 2 * wanted > len(nodes):
@@ -143,27 +155,55 @@ def _swept(
             own = replace(settings, num_participants=wanted)
         except SettingsError:  # such as fewer clients than in a group
             continue
-        rounds: dict[str, tuple[Selector[Any], int]] = {
-            "random": (RandomSelector(wanted, settings.seed or 0), _ROUNDS),
-            "dubhe": (Coordinator(own), _SWEPT_ROUNDS),
-        }
+        random = rounds_in_memory(RandomSelector(wanted, settings.seed or 0), nodes)
+        if has_lasting_noise(own, len(nodes)):
+            numbers = _SWEPT_REGISTRATIONS, _SWEPT_ROUNDS
+            dubhe = _mean(_registrations(own, counts, weighted, *numbers))
+        else:
+            plans = islice(rounds_in_memory(Coordinator(own), nodes), _SWEPT_ROUNDS)
+            dubhe = _reached(_clients(plans), shares, weighted)
         swept[wanted] = {
-            name: _reached(
-                list(islice(rounds_in_memory(selector, nodes), number)), shares, weighted
-            )
-            for name, (selector, number) in rounds.items()
+            "random": _reached(_clients(islice(random, _ROUNDS)), shares, weighted),
+            "dubhe": dubhe,
         }
     return swept
 
 
-def _reached(plans: Sequence[Plan], shares: NDArray[np.float64], weighted: NDArray[Any]) -> Reached:
-    rounds = [list(plan.participants) for plan in plans]
-    unions = np.array([global_distribution(weighted[own]) for own in rounds])
-    in_tens = unions.reshape(-1, 10, unions.shape[1])
+def _registrations(
+    settings: DubheArguments,
+    counts: NDArray[np.int64],
+    weighted: NDArray[Any],
+    number: int,
+    num_rounds: int,
+) -> list[Reached]:
+    """Return the balance after each of many registrations, whose noise differs."""
+    shares = label_distribution(counts)
+    rng = generator(settings.seed or 0, "registrations", settings.num_participants)
+    rounds = (registered_rounds(settings, counts, rng) for _ in range(number))
+    return [_reached(list(islice(own, num_rounds)), shares, weighted) for own in rounds]
+
+
+def _mean(every: Sequence[Reached]) -> Reached:
+    names = [own.name for own in fields(Reached)]
+    return Reached(**{name: fmean(getattr(own, name) for own in every) for name in names})
+
+
+def _clients(plans: Iterable[Plan]) -> list[list[int]]:
+    return [list(plan.participants) for plan in plans]
+
+
+def _reached(
+    rounds: Sequence[Sequence[int]], shares: NDArray[np.float64], weighted: NDArray[Any]
+) -> Reached:
+    totals = np.array([weighted[own].sum(axis=0) for own in rounds])
+    unions = totals / totals.sum(axis=1, keepdims=True)
+    in_tens = unions.reshape(-1, 10, unions.shape[1]).mean(axis=1)
+    uniform = np.full(unions.shape[1], 1.0 / unions.shape[1])
+    pairs = zip(rounds, unions, strict=True)
     return Reached(
-        distance=fmean(map(distance_to_uniform, unions)),
-        lasting=fmean(map(distance_to_uniform, in_tens.mean(axis=1))),
-        local_skew=fmean(map(average_emd, (shares[own] for own in rounds), unions)),
+        distance=average_emd(unions, uniform),
+        lasting=average_emd(in_tens, uniform),
+        local_skew=fmean(average_emd(shares[own], union) for own, union in pairs),
         coverage=coverage(rounds, len(shares)),
     )
 

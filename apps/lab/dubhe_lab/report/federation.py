@@ -125,6 +125,8 @@ class FederationStudy:
         What Dubhe's noisy sums reveal about one client at worst; None if sums are exact.
     sweep : mapping of int to mapping of str to Reached
         Results of random selection and Dubhe for this and other numbers of participants.
+    lasting_range : tuple of float, optional (default: one registration)
+        Dubhe's `lasting` in nine of ten registrations, if `methods` has the mean over many.
     """
 
     read: str
@@ -138,6 +140,7 @@ class FederationStudy:
     arguments: DubheArguments
     privacy: PrivacyBound | None
     sweep: Mapping[int, Mapping[str, Reached]]
+    lasting_range: tuple[float, float] | None = None
 
     @property
     def points(self) -> float:
@@ -162,8 +165,18 @@ class FederationStudy:
         return (
             f"{_VERDICTS[self.helps]}{why} The pooled data of ten rounds is {random.lasting:.2f} "
             f"from uniform with random selection and {dubhe.lasting:.2f} with Dubhe; for a single "
-            f"round it is {random.distance:.2f} and {dubhe.distance:.2f}. Clients differ by "
-            f"{self.emd:.2f}. {self._worth()}{self._weights()}"
+            f"round it is {random.distance:.2f} and {dubhe.distance:.2f}. {self._noise()}Clients "
+            f"differ by {self.emd:.2f}. {self._worth()}{self._weights()}"
+        )
+
+    def _noise(self) -> str:
+        """Return how far the noise of a registration may move Dubhe's figures."""
+        if self.lasting_range is None:
+            return ""
+        low, high = self.lasting_range
+        return (
+            "Dubhe's figures are means over many registrations; with the noise of a single one, "
+            f"the data of ten rounds is {low:.2f} to {high:.2f} from uniform in nine of ten runs. "
         )
 
     def _worth(self) -> str:

@@ -1,0 +1,81 @@
+"""Registrations in the clear end like registrations through the protocol."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dubhe_flwr.adapter import DubheArguments
+from dubhe_flwr.protocol import Coordinator
+from dubhe_flwr.rules import Paper, Prices, Tries
+from dubhe_lab import study
+from dubhe_lab.experiments.registrations import has_lasting_noise, registered_rounds
+from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
+
+SETTINGS = DubheArguments(num_participants=20, rule=Prices(noise=1.0), seed=0, simulation="plain")
+
+
+def federation(num_clients: int) -> Any:
+    """Draw label counts (N, 5) of clients whose sizes differ."""
+    rng = np.random.default_rng(0)
+    mixes = rng.dirichlet([0.9, 0.4, 0.2, 0.1, 0.05], size=num_clients)
+    sizes = np.exp(rng.uniform(np.log(22), np.log(291), num_clients)).astype(int)
+    return np.array([rng.multinomial(n, mix) for n, mix in zip(sizes, mixes, strict=True)])
+
+
+def times_selected(rounds: Iterable[Iterable[int]], num_clients: int) -> Any:
+    """Return how often each client was selected."""
+    return np.bincount([client for own in rounds for client in own], minlength=num_clients)
+
+
+@pytest.mark.parametrize("equal_weights", [False, True])
+def test_clients_are_selected_as_often_as_by_the_protocol(*, equal_weights: bool) -> None:
+    """Over six registrations, the same clients are selected most often.
+
+    Two sets of six registrations through the protocol correlate by 0.96 and 0.99.
+    """
+    counts = federation(50)
+    settings = replace(SETTINGS, equal_weights=equal_weights)
+    nodes = simulated_nodes(counts, settings.key_bits)
+    by_protocol, in_the_clear = np.zeros((2, 50))
+    for seed in range(6):
+        plans = islice(rounds_in_memory(Coordinator(replace(settings, seed=seed)), nodes), 20)
+        by_protocol += times_selected((plan.participants for plan in plans), 50)
+        rounds = registered_rounds(settings, counts, np.random.default_rng(seed))
+        in_the_clear += times_selected(islice(rounds, 20), 50)
+    assert by_protocol.sum() == in_the_clear.sum() == 6 * 20 * 20
+    assert np.corrcoef(by_protocol, in_the_clear)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("changed", "lasts"),
+    [
+        ({}, True),
+        ({"rule": Prices()}, True),
+        ({"rule": Prices(noise=0.0)}, False),
+        ({"rule": Paper((1, 5))}, False),
+        ({"determination": Tries(20)}, False),
+        ({"num_participants": 50}, False),
+    ],
+)
+def test_noise_lasts_only_with_noisy_prices(*, changed: dict[str, Any], lasts: bool) -> None:
+    """It does not without noise, with an agent, or if all clients are selected."""
+    assert has_lasting_noise(replace(SETTINGS, **changed), num_clients=50) == lasts
+
+
+@pytest.mark.usefixtures("few_rounds")
+def test_the_seed_does_not_decide_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the mean of many registrations, and says how much a single one may differ."""
+    monkeypatch.setattr("dubhe_lab.experiments.my_federation._REGISTRATIONS", 16)
+    found = [study(federation(50), num_participants=10, key_bits=512, seed=own) for own in range(2)]
+    assert {own.helps for own in found} == {"much"}
+    lasting = [own.methods["dubhe"].lasting for own in found]
+    assert abs(lasting[0] - lasting[1]) < 0.15  # four standard deviations of the difference
+    for own in found:
+        assert own.lasting_range is not None
+        low, high = own.lasting_range
+        assert high - low > 0.1
+        assert f"is {low:.2f} to {high:.2f} from uniform in nine of ten runs." in own.verdict
