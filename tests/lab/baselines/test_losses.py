@@ -97,7 +97,8 @@ def test_the_method_decides_how_many_clients_evaluate(selector: Any, asked: list
 def test_clients_without_a_loss_are_dropped_and_counted(reason: Any) -> None:
     """Only clients that answered are chosen; if fewer than K did, random ones fill the round."""
     silent = tuple(map(str, range(6, 12)))
-    nodes = Nodes(PowerOfChoiceSelector(3, seed=7), **{reason: silent})
+    without: dict[str, Any] = {reason: silent}
+    nodes = Nodes(PowerOfChoiceSelector(3, seed=7), **without)
     for server_round in range(1, 9):
         plan = nodes.play(server_round)
         answering = [alias for alias in nodes.asked[-1] if alias not in silent]
