@@ -160,4 +160,4 @@ def test_real_nodes_with_pinned_keys_go_on(given: dict[str, Any]) -> None:
     for server_round in range(1, 5):
         assert not nodes.play(server_round).notes
         assert is_warm(nodes) == (server_round > 1)
-    assert all(joined(nodes, node_id).budget.spent > 1 for node_id in nodes.ids)
+    assert all(joined(nodes, node_id).budget.spent == 1.0 for node_id in nodes.ids)

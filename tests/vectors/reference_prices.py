@@ -495,7 +495,7 @@ def epoch(
         for node, rng in zip(nodes, draws, strict=True):
             is_spent = node.is_spent(terms)
             told.append(numbers(state, node, rng, is_spent=is_spent))
-            node.spent += node.cost(terms)
+            node.spent = min(1.0, node.spent + node.cost(terms))
         told += noise_of_members(state, seed, sequence, exchange)
         return [sum(column) for column in zip(*told, strict=True)]
 

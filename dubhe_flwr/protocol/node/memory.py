@@ -98,8 +98,11 @@ class LabelBudget(Hidden):
         return LabelBudget(label_counts, spent, chance, taken_at, earlier, tuple(earlier_told))
 
     def charged(self, share: float) -> "LabelBudget":
-        """Return the budget after a sum that costs this share of it."""
-        return replace(self, spent=self.spent + share)
+        """Return the budget after a sum that costs this share of it.
+
+        Once all is spent, sums of noise alone count no more: they must not earn a new chance.
+        """
+        return replace(self, spent=min(1.0, self.spent + share))
 
     def is_spent(self, share: float) -> bool:
         """Return whether a sum that costs this share would exceed the budget."""
