@@ -28,7 +28,6 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dubhe_lab.experiments.my_federation._ROUNDS", 20)
     monkeypatch.setattr("dubhe_lab.experiments.my_federation._SWEPT_ROUNDS", 10)
     monkeypatch.setattr("dubhe_lab.experiments.my_federation._REGISTRATIONS", 4)
-    monkeypatch.setattr("dubhe_lab.experiments.my_federation._SWEPT_REGISTRATIONS", 2)
 
 
 def pytest_collection_finish() -> None:

@@ -26,7 +26,6 @@ from dubhe_lab.report.federation import Cost, FederationStudy, Reached
 _ROUNDS: Final = 200
 _SWEPT_ROUNDS: Final = 50  # enough to compare K, at a fraction of the time
 _REGISTRATIONS: Final = 24  # enough for a mean that hardly depends on the seed
-_SWEPT_REGISTRATIONS: Final = 6
 _TIMED: Final = 20
 
 
@@ -157,7 +156,7 @@ def _swept(
             continue
         random = rounds_in_memory(RandomSelector(wanted, settings.seed or 0), nodes)
         if has_lasting_noise(own, len(nodes)):
-            numbers = _SWEPT_REGISTRATIONS, _SWEPT_ROUNDS
+            numbers = _REGISTRATIONS, _SWEPT_ROUNDS
             dubhe = _mean(_registrations(own, counts, weighted, *numbers))
         else:
             plans = islice(rounds_in_memory(Coordinator(own), nodes), _SWEPT_ROUNDS)
