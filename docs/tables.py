@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from typer.main import get_command
 
-from dubhe_lab.bench.measuring import markdown_of
 from dubhe_lab.cli import app as dubhe
 from dubhe_lab.experiments.options import parameters_of
 from dubhe_lab.paper.cells import CellStore
@@ -86,8 +85,7 @@ def measured(name: str) -> Section:
 def _measured(words: str) -> str:
     """Return a table of an experiment, counted from 1."""
     name, number = words.split()
-    table = measured(name).tables[int(number) - 1]
-    return markdown_of(table).partition("\n\n")[2].rstrip("\n") + "\n"
+    return measured(name).tables[int(number) - 1].for_markdown() + "\n"
 
 
 _KINDS: Final = {"options": _options, "parameters": _parameters, "table": _measured}

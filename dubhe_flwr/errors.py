@@ -14,7 +14,7 @@ class CheckpointError(DubheError):
 
 
 class DataError(DubheError):
-    """A missing or unfit data set; the message says what to provide, and where."""
+    """A missing or unsuitable data set; the message says what to provide, and where."""
 
 
 class InvalidCiphertextError(DubheError):
@@ -46,11 +46,11 @@ class RefusedError(ProtocolError):
 
 
 class DailyLimitError(RefusedError):
-    """A request beyond the owner's limit for a day: the node refuses today, not this epoch."""
+    """A request beyond the owner's limit for a day: the node refuses it only for today."""
 
 
 class UntrustedError(ProtocolError):
-    """A key or bundle that no pinned key signed, so that somebody may have substituted it."""
+    """A key, roster or appointment without a trusted signature: it may have been substituted."""
 
 
 class QuorumError(DubheError):

@@ -30,7 +30,7 @@ class Selection(Selecting[Strategy], Strategy):
     _configures = "configure_fit"
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:
-        """Return the model of the checkpoint, or the wrapped strategy's without one."""
+        """Return the checkpoint's model or, without one, the wrapped strategy's."""
         first = self.strategy.initialize_parameters(client_manager)  # it then drops its copy
         model: Parameters | None = self.driver.run.begin()
         return model or first

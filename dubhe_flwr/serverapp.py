@@ -101,8 +101,8 @@ class Selection(Selecting[Strategy], Strategy):
     def _start_of_rounds(self) -> Callable[..., Any]:
         """Return Flower's `start`, or the wrapped strategy's override with our selection in it.
 
-        An override runs on an object that shares all attributes with the wrapped strategy, and
-        whose class overrides the methods that configure and aggregate rounds with ours.
+        An override runs on an object that shares all attributes with the wrapped strategy, but
+        configures and aggregates rounds with our methods.
         """
         kind = type(self.strategy)
         if getattr(kind, "start", Strategy.start) is Strategy.start:

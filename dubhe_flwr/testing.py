@@ -93,7 +93,7 @@ class Fault:
 
 
 class _Sent(NamedTuple):
-    """A message on its way (the server's own, a duplicate or an old one) and the faults it has."""
+    """A message on its way (the server's own, a duplicate or an old one) and what hits it."""
 
     message: Message
     of: Message
@@ -144,7 +144,7 @@ class FaultyGrid(ForwardingGrid):
         self._late: list[Message] = []
 
     def get_node_ids(self) -> Iterable[int]:
-        """Return the nodes that are not killed."""
+        """Return the nodes that were not killed."""
         return [node_id for node_id in self.other.get_node_ids() if node_id not in self.killed]
 
     def send_and_receive(
@@ -185,7 +185,7 @@ class FaultyGrid(ForwardingGrid):
     def _send(
         self, message: Message, hits: frozenset[FaultKind], replies: list[Message]
     ) -> Iterator[_Sent]:
-        """Yield the messages that reach the node, and add errors that replace it to the replies."""
+        """Yield the messages that reach the node; errors that replace them join the replies."""
         key = stage_of(message), message.metadata.dst_node_id
         if "kill" in hits:
             self.killed.add(key[1])

@@ -35,6 +35,13 @@ SELECTION: dict[str, Any] = {
     "seed": 7,
 }
 MODEL = [np.zeros(3), np.ones((2, 2))]
+WRAPPERS: dict[str, tuple[float, ...]] = {
+    "ServerSideFixed": (0.1, 1.0),
+    "ClientSideFixed": (0.1, 1.0),
+    "ServerSideAdaptive": (0.1,),
+    "ClientSideAdaptive": (0.1,),
+}
+"""Flower's wrappers for differential privacy, and their noise and norm."""
 
 
 def skewed_label_counts(num_nodes: int = NUM_NODES, seed: int = 0) -> NDArray[np.int64]:
@@ -50,6 +57,12 @@ LABEL_COUNTS = skewed_label_counts()
 def label_counts(context: Context) -> NDArray[np.int64]:
     """Return a node's own row of the federation."""
     return np.asarray(LABEL_COUNTS[int(context.node_config["partition-id"])])
+
+
+def node_context(partition: int = 3, **node_config: Any) -> Context:
+    """Return the Context of a node outside any run."""
+    config = {"partition-id": partition, **node_config}
+    return Context(run_id=17, node_id=99, node_config=config, state=RecordDict(), run_config={})
 
 
 class Trainer(NumPyClient):
@@ -225,6 +238,11 @@ class Api:
         if self.is_fit:
             return {"fraction_fit": fraction, "min_fit_clients": 2, "min_available_clients": least}
         return {"fraction_train": fraction, "min_train_nodes": 2, "min_available_nodes": least}
+
+    def private(self, kind: str, strategy: Any, number: int = 6) -> Any:
+        """Return a strategy within one of Flower's wrappers for differential privacy."""
+        wrapper = getattr(self.flower, f"DifferentialPrivacy{kind}Clipping")
+        return wrapper(strategy, *WRAPPERS[kind], number)
 
     def dubhe(self, wrapped: Any = None, **settings: Any) -> Any:
         """Return Dubhe around a strategy; it keeps its plans."""

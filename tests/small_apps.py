@@ -12,7 +12,6 @@ from flwr.app import (
     ConfigRecord,
     Context,
     Message,
-    MessageType,
     MetricRecord,
     RecordDict,
 )
@@ -201,31 +200,6 @@ def main_masked(grid: Grid, context: Context) -> None:
     secure = SecAggPlusWorkflow(num_shares=3, reconstruction_threshold=2, max_weight=100)
     DefaultWorkflow(fit_workflow=secure)(grid, legacy)
     kept(context, float(np.abs(models[-1][0]).sum()))
-
-
-# quickstart-pandas: no training, but statistics of nodes that the app samples by itself.
-pandas_server = ServerApp()
-pandas_client = ClientApp()
-register_dubhe(pandas_client, label_counts, simulated=True)
-
-
-@pandas_client.query()
-def histogram(message: Message, context: Context) -> Message:
-    """Count a node's labels by itself."""
-    return reply(message, [np.bincount(data(context)[1], minlength=3)])
-
-
-@pandas_server.main()
-def main_pandas(grid: Grid, context: Context) -> None:
-    """Add up the histograms of the nodes that Dubhe selects."""
-    strategy = serverapp.Dubhe(FedAvg(), **SELECTION)
-    total = np.zeros(3)
-    for server_round in range(1, ROUNDS + 1):
-        nodes = strategy.select(server_round, grid).participants
-        asked = [Message(RecordDict(), node, MessageType.QUERY) for node in nodes]
-        for answer in grid.send_and_receive(asked):
-            total += received(answer)[0]
-    kept(context, total.sum())
 
 
 # advanced-pytorch: a strategy with a `start` and a schedule of its own, and nodes that remember.

@@ -4,7 +4,7 @@ All other modules import only names that Flower documents.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,8 +16,8 @@ from flwr.common import Scalar
 from flwr.serverapp import Grid
 
 SERVER_NODE_ID: Final = 1  # also the source of errors that the framework creates
-# Error codes: a ClientApp raised an exception, a mod's precondition fails (here: its owner's daily
-# limit), a node is gone, or a node did not answer.
+# Error codes: the ClientApp raised an exception; a mod's precondition failed (here, the owner's
+# daily limit); the node is gone; the node did not answer.
 CLIENT_APP_ERROR: Final = 2
 DAILY_LIMIT: Final = 6
 NODE_UNAVAILABLE: Final = 5
@@ -44,11 +44,9 @@ def new_run(run_id: int) -> Run:
 
     A version of Flower without `TaskIdentity` finds the owner of a message in another way.
     """
-    try:
+    with suppress(ImportError, AttributeError):
         identity: Any = import_module("flwr.supercore.task_identity").TaskIdentity
-    except (ImportError, AttributeError):
-        return Run(run_id)
-    identity.task_id, identity.run_id, identity.node_id = 1, run_id, SERVER_NODE_ID
+        identity.task_id, identity.run_id, identity.node_id = 1, run_id, SERVER_NODE_ID
     return Run(run_id)
 
 

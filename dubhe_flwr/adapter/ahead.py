@@ -42,6 +42,7 @@ _NOT_PLANNED: Final = (
     "dubhe: this round was not planned while clients trained, and is selected now: %s"
 )
 _SILENT_SECONDS: Final = 1.0  # seconds that a round waits before the log says so
+_DRAWS: Final = {Stage.PARTICIPATE, Stage.SETTLE}  # the last of these exchanges has the draws
 _ASSUMED_EXCHANGES: Final = 2  # exchanges assumed for a kind of selection that has not happened yet
 
 
@@ -89,9 +90,10 @@ class PlansAhead:
         if plan.fallback or not stages:
             return
         self._num_exchanges[stages[0]] = len(stages)
-        if Stage.PARTICIPATE in stages:
-            after_registration = stages[stages.index(Stage.PARTICIPATE) :]
-            self._num_exchanges[Stage.PARTICIPATE] = len(after_registration)
+        for number, stage in enumerate(reversed(stages), 1):
+            if stage in _DRAWS:
+                self._num_exchanges[Stage.PARTICIPATE] = number
+                return
 
     def begin(
         self,

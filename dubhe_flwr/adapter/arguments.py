@@ -32,7 +32,7 @@ class Options:
     Parameters
     ----------
     equal_weights : bool (default: False)
-        Give all selected clients the same weight (eq. 1 of the paper), whatever number of examples
+        Give all selected clients the same weight (eq. 1 of the paper), however many examples
         they report. By default the wrapped strategy weighs them as usual.
     evaluate_on : "all" or "selected" (default: "all")
         The nodes on which the wrapped strategy evaluates.

@@ -22,7 +22,7 @@ except ImportError:  # on Windows, two runs in one folder go unnoticed
 _FILE: Final = "checkpoint.npz"
 _LOCK: Final = ".lock"
 _JSON: Final = "json"  # the array that holds everything but arrays
-_TAG: Final = "dubhe"  # marks what represents a value that JSON does not know
+_TAG: Final = "dubhe"  # marks the stand-in for a value that JSON has no type for
 
 _locked: set[tuple[int, int]] = set()
 """Device and inode of the lock files that this process holds open until it ends."""
@@ -108,7 +108,7 @@ def _check_keys(value: Any) -> None:
 
 
 def _encoded(arrays: dict[str, Any], value: Any) -> Any:
-    """Return what represents a value that JSON does not know."""
+    """Return the JSON stand-in for a value that JSON has no type for."""
     match value:
         case np.ndarray() if not value.dtype.hasobject:
             name = str(len(arrays))

@@ -74,9 +74,7 @@ class SelectionDriver:
         self._selected: set[str] = set()
         self._warned_of: set[str] = set()
         self._ahead = PlansAhead(selector)
-        self._reach: tuple[
-            Callable[[], Sequence[int]], Send
-        ]  # lists and reaches this round's nodes
+        self._reach: tuple[Callable[[], Sequence[int]], Send]  # list and reach this round's nodes
         self._lock = Lock()
         self._to_push = 0  # training messages still to be pushed before planning ahead begins
         # The app's own batches, which nodes answer before any batch that Dubhe sends later.
@@ -193,7 +191,7 @@ class SelectionDriver:
         return self.run.first + server_round
 
     def app_answered(self) -> None:
-        """Note that all of the app's messages were answered or given up."""
+        """Note that all of the app's messages were answered or given up on."""
         self._num_answered = self._num_sent
 
     def pushed(self, num_messages: int) -> None:
@@ -222,7 +220,7 @@ class SelectionDriver:
 
         def is_over() -> bool:
             nonlocal asked, is_late
-            if asked is None:  # the batch is pushed: nodes answer what the app sent before it first
+            if asked is None:  # the batch is pushed; nodes first answer what the app sent before
                 asked = self._num_sent
             if is_late is None and self._num_answered >= asked:
                 is_late = after(self.options.stage_timeout)

@@ -11,7 +11,7 @@ from dubhe_flwr.protocol import Batch, NodeFailure, Plan, Replies, Selector, Sta
 
 _ERROR: Final = "dubhe: %s: error of %s: %.200r"
 _MAX_NAMED: Final = 3  # nodes whose ids a log line shows
-_ADVICE: Final = {  # by a part of Flower's error message for an exception of the ClientApp
+_ADVICE: Final = {  # by part of Flower's message for an exception in the ClientApp
     "No evaluate function registered": (
         "the ClientApp has no handlers for Dubhe: write register_dubhe(app, label_counts) below "
         "app = ClientApp(); a DubheMod never sees them there, whether in @app.train(mods=[...]) or "

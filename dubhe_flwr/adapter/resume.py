@@ -177,5 +177,5 @@ class Run:
                 self.rounds_done,
                 path,
             )
-        # Only now: a refused checkpoint stays refused and is not overwritten.
+        # Not before, so that a refused checkpoint stays refused and is not overwritten.
         self._phase = Phase.LOADED

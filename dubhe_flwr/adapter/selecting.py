@@ -114,13 +114,13 @@ class Selecting(Generic[StrategyT]):
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Load what `state_dict` returned: the run continues, and all nodes register again.
 
-        Raises `CheckpointError` for another version, a missing or unknown key, or an unfit value.
+        Raises `CheckpointError` for another version, a missing or unknown key, or an invalid value.
         """
         self.driver.run.load_state_dict(saved)
 
     @property
     def looks_at_present(self) -> bool:
-        """Whether `eligible` is overridden, so that no round can be planned ahead."""
+        """Whether `eligible` is overridden, so no round can be planned ahead."""
         return type(self).eligible is not Selecting.eligible
 
     def eligible(self, server_round: int, node_ids: Sequence[int]) -> Sequence[int]:

@@ -191,7 +191,7 @@ class WarnOnceFilter(Filter):
         getLogger("flwr").removeFilter(self)
 
     def filter(self, record: LogRecord) -> bool:
-        """Return whether a line of Dubhe is new; errors always pass."""
+        """Return False for a line of Dubhe's that was logged before; errors always pass."""
         sentence = record.getMessage()
         if record.levelno > WARNING or not sentence.startswith("dubhe:"):
             return True

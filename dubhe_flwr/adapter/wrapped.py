@@ -61,7 +61,7 @@ def check_wrapped(strategy: Any, method: str) -> None:
 
 
 def check_privacy(strategy: Any, num_participants: int) -> None:
-    """Raise `SettingsError` for differential privacy made for another number of clients than ``K``.
+    """Raise `SettingsError` if differential privacy is set up for a number of clients other than K.
 
     For every other such wrapper, log what selection means for its epsilon.
     """
@@ -102,7 +102,7 @@ def _num_sampled(layer: Any) -> Any:
 
 @contextmanager
 def taking_all_nodes(strategy: Any, num_nodes: int, purpose: str) -> Iterator[Any]:
-    """Give a copy of a strategy of the Message API that takes all nodes of its grid.
+    """Yield a copy of a Message API strategy that takes all nodes of its Grid.
 
     The original keeps its settings for "train" or "evaluate", and receives only those attributes
     that the strategy itself assigns in the meantime.
@@ -131,8 +131,8 @@ def kept_state(strategy: Any) -> list[dict[str, Any]]:
     """Return what each layer of a strategy keeps from round to round.
 
     A layer with `state_dict` and `load_state_dict` provides its own state. For any other layer,
-    the attributes in which Flower's strategies keep moments, momentum, clipping norm and model are
-    returned, and the count of a privacy accountant.
+    this is a privacy accountant's count, and the attributes in which Flower's strategies keep
+    moments, momentum, clipping norm and model.
     """
     return [
         layer.state_dict()

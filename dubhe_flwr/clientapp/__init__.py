@@ -1,4 +1,4 @@
-"""Dubhe for Flower ClientApps: `DubheMod`, `register_dubhe`, and the loading of a node's keys."""
+"""Dubhe for Flower ClientApps: `DubheMod`, `register_dubhe` and the functions that load keys."""
 
 from dubhe_flwr.clientapp.keys import load_signing_key, load_trusted_keys
 from dubhe_flwr.clientapp.node import DubheMod, LabelCounts, Willing, register_dubhe

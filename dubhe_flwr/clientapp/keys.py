@@ -18,7 +18,7 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.he.signing import PinnedKeys, TrustedKeys
 
 SigningKey = Ed25519PrivateKey | Callable[[Context], Ed25519PrivateKey]
-"""A node's own key, or a function that finds it, for instance by the node config."""
+"""A node's own key, or a function that finds it, for instance from the node config."""
 
 TrustedKeysOfNode = Iterable[Ed25519PublicKey] | Callable[[Context], Iterable[Ed25519PublicKey]]
 """The public keys of all nodes, or a function that finds them."""

@@ -22,7 +22,7 @@ except ImportError:  # on Windows, two runs at once may lose counts
     fcntl = None  # type: ignore[assignment]
 
 StateDir = str | os.PathLike[str] | Callable[[Context], str | os.PathLike[str]]
-"""A folder, or a function that finds it, for instance by the node config."""
+"""A folder, or a function that finds it, for instance from the node config."""
 
 _LOCK: Final = ".lock"
 _DAMAGED: Final = (OSError, ValueError, LookupError, AttributeError, TypeError)

@@ -81,8 +81,8 @@ class Node(Limits):
     willing : callable (Context, int) -> bool, optional (default: always)
         Returns whether the node trains in a round; for round 0, whether it takes part at all.
     simulated : bool or callable (Context) -> bool (default: False)
-        Whether the node belongs to a simulation and has nothing to hide. It then draws with keys
-        from the server, so that runs repeat, and reveals its label counts if the server simulates
+        Whether the node belongs to a simulation and has nothing to hide. It then draws with the
+        server's seed, so that runs repeat, and reveals its label counts if the server simulates
         without encryption. Never set it in a deployment.
     signing_key : Ed25519PrivateKey or callable (Context) -> Ed25519PrivateKey, optional
         The node's own key for signatures; see `load_signing_key`.
@@ -142,10 +142,6 @@ class Node(Limits):
     def _find_keys(self) -> Callable[[Context], PinnedKeys | None]:
         return pinned_keys(self.signing_key, self.trusted_keys)
 
-    @cached_property
-    def _limits(self) -> dict[str, int]:
-        return {field.name: getattr(self, field.name) for field in fields(Limits)}
-
     def handle(self, fields: Mapping[str, object], context: Context) -> Fields:
         """Answer a request and keep the session in the Context.
 
@@ -193,7 +189,7 @@ class Node(Limits):
             yield kept
 
     def _pinned(self, context: Context) -> PinnedKeys | None:
-        """Find the node's keys; raises `RefusedError` if that fails, rather than do without."""
+        """Find the node's keys; raises `RefusedError` if that fails, instead of going without."""
         try:
             return self._find_keys(context)
         except SettingsError as error:
@@ -223,14 +219,11 @@ class Node(Limits):
             raise
 
     def _policy(
-        self,
-        context: Context,
-        pinned: PinnedKeys | None = None,
-        unfit: list[DataError] | None = None,
+        self, context: Context, pinned: PinnedKeys | None, unfit: list[DataError]
     ) -> NodePolicy:
         return NodePolicy(
-            **self._limits,
-            label_counts=partial(self._counts, context, [] if unfit is None else unfit),
+            **{field.name: getattr(self, field.name) for field in fields(Limits)},
+            label_counts=partial(self._counts, context, unfit),
             alias=str(context.node_config.get("partition-id", context.node_id)),
             willing=self.willing and partial(self.willing, context),
             simulated=self._is_simulated(context),

@@ -90,8 +90,7 @@ def cut_into_groups(
 ) -> list[Clients]:
     """Cut a pool into disjoint random groups of the sizes that make up K clients.
 
-    If groups of two sizes are needed, the numbers formed are in the same proportion as the numbers
-    needed.
+    If groups of two sizes are needed, they are formed in the proportion in which they are needed.
     Leftover clients take no part in the round. The pool holds the indices of at least K clients,
     and `max_groups` is at least ``K // g``.
 

@@ -33,7 +33,7 @@ _SEARCH_EFFORT: Final = 600_000
 """Most starting points times q**2 times C: keeps the search shorter than the decryptions."""
 
 _MOST_PARTNERS: Final = 8
-"""Most starting points per group: if few groups are wanted, more of them find nothing better."""
+"""Most starting points per group: if few groups are wanted, more points find nothing better."""
 
 _BATCH_ELEMENTS: Final = 500_000
 """Scores of exchanges held in memory at once."""
@@ -46,7 +46,7 @@ def scores_of(sums: ArrayLike, local_skew: float = 0.0, target: ArrayLike | None
     ----------
     sums : array_like of int, shape (H, C + 1)
         Fixed-point sums over the clients of each selection: ``w p_l``, then ``w ||p_l||_2^2``. The
-        weights w are 1 where all clients count the same.
+        weights w are 1 if all clients count the same.
     local_skew : float (default: 0.0)
         Price of the local skew, at least 0. With 0 the score is ``||p_o - t||_1``.
     target : array_like of float, shape (C,), optional (default: uniform)

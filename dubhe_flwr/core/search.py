@@ -19,7 +19,7 @@ _MAX_CANDIDATES: Final = 64
 
 
 def candidate_grid(codebook: Codebook) -> list[dict[int, float]]:
-    """Return a coarse grid of thresholds: ``sigma_i`` for each size in the reference set but ``C``.
+    """Return a coarse grid of thresholds: ``sigma_i`` for each size in the reference set except C.
 
     For one dominating class the thresholds are 0.5, 0.7 and 0.9; for more, 0.2, 0.4 and 0.6 of the
     largest possible share ``1 / i``. A finer grid would hardly be better and would leak more:

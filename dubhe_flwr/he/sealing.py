@@ -61,7 +61,7 @@ class RecipientKey(Hidden):
     def exchange(self, other: X25519PublicKey) -> bytes:
         """Return the secret that only the owners of the two keys can compute.
 
-        Raises `ValueError` if the other key is degenerate, so that anybody could compute it.
+        Raises `ValueError` if the other key is degenerate: anybody could then compute the secret.
         """
         return self._private_key.exchange(other)
 

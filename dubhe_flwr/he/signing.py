@@ -1,4 +1,4 @@
-"""Ed25519 signatures by pinned keys, which nodes learn of each other out of band.
+"""Ed25519 signatures by pinned keys: nodes get each other's public keys out of band.
 
 A signature travels with the public half of its key, so that a verifier need not try all keys.
 Together the two take `SIGNATURE_BYTES` bytes.

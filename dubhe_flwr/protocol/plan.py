@@ -21,7 +21,7 @@ class NodeFailure:
     """Takes the place of a node's reply if the node answered with an error."""
 
     reason: str
-    at_daily_limit: bool = False  # whether the node refuses today, and not this epoch
+    at_daily_limit: bool = False  # whether the node refuses only for today
 
     @classmethod
     def of(cls, error: ProtocolError) -> "NodeFailure":
@@ -127,7 +127,7 @@ class Plan:
     stages : tuple of StageReport
         The exchanges of this round.
     fallback : bool (default: False)
-        Whether the round could not go on, so that its participants were chosen at random.
+        Whether the round could not go on and its participants were chosen at random.
     """
 
     server_round: int

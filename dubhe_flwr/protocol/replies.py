@@ -10,7 +10,7 @@ from dubhe_flwr.protocol.wire.envelope import reply_reader
 from dubhe_flwr.protocol.wire.messages import Message
 
 ALIAS_OF_ANOTHER: Final = "alias of another node"
-DAYS_LIMIT: Final = "day's limit of the owner"
+DAYS_LIMIT: Final = "owner's daily limit"
 
 MessageT = TypeVar("MessageT", bound=Message)
 

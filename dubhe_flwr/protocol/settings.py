@@ -66,7 +66,7 @@ class Settings:
         sample, so that the cost of a round does not grow with the federation.
     equal_weights : bool (default: False)
         Whether all clients have the same weight in aggregation (eq. 1), instead of being weighted
-        by number of samples. Dubhe balances the data with the weights used in aggregation.
+        by their number of samples. Dubhe balances the data with the weights used in aggregation.
     min_cohort : int (default: 3)
         Fewest clients that any decrypted sum covers. Nodes have a limit of their own.
     quorum : int, optional (default: `min_cohort`)
@@ -212,7 +212,7 @@ class Settings:
 
     @property
     def vault(self) -> str:
-        """The vault's name on the wire: a committee if the rule wants one and there is no agent."""
+        """The vault's name on the wire: a committee if the rule uses one and there is no agent."""
         if self.simulation == "plain":
             return VaultName.PLAIN.value
         with_committee = has_committee(self.rule, self.determined.has_agent)

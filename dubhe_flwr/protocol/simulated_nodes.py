@@ -51,7 +51,7 @@ class SimulatedNodes:
                     request: Any = batch.requests[node_id]
                     before = self._sessions.get(node_id)
                     kept = Memory() if before is None else before.memory
-                    budget = kept.budget.of(request, reply.label_counts)
+                    budget = kept.budget.of(reply.label_counts)
                     memory = Memory(
                         sequence=header.sequence,
                         epochs=header.epoch,
@@ -63,7 +63,7 @@ class SimulatedNodes:
                             delivery_key=b"",  # nothing is sealed for it
                             label_counts=reply.label_counts,
                             budget=budget,
-                            earlier=kept.earlier(request, budget),
+                            earlier=kept.earlier(request),
                         ),
                     )
                     self._sessions[node_id] = ClientSession(_policy(reply), memory)

@@ -17,6 +17,7 @@ from supernodes import SuperNodes
 from dubhe_flwr.adapter import ahead
 from dubhe_flwr.adapter.ahead import PlannedRound
 from dubhe_flwr.protocol import Batch, Memory, Plan, Replies
+from dubhe_flwr.protocol.plan import StageReport
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.rules import Prices
 
@@ -71,6 +72,26 @@ def test_rounds_are_planned_while_clients_train(api: Api, settings: dict[str, An
     assert all(thread.daemon for thread, _, _ in grid.pushed if thread.name == AHEAD)
     begun = [stage for _, stage, _ in grid.pushed]
     assert begun.index("train") < begun.index("participate", begun.index("participate") + 1)
+
+
+@pytest.mark.parametrize(
+    ("stages", "expected"),
+    [
+        ("join appoint register open settle", 1),
+        ("join keygen register settle settle determine", 2),
+        ("join keygen register participate determine determine", 3),
+        ("join keygen register participate join keygen register participate determine", 2),
+    ],
+)
+def test_the_draw_of_a_registration_shows_how_long_draws_take(
+    api: Api, stages: str, expected: int
+) -> None:
+    """It comes with the last sum, or is an exchange of its own; an agent may follow."""
+    planner = api.dubhe().driver._ahead
+    reports = [StageReport(stage, 9, 9, {}, 0, 0) for stage in stages.split()]
+    planner.learn(Plan(1, (), (), stages=tuple(reports)))
+    assert planner._exchanges_of(Batch(Envelope(bytes(16), "participate", 1), {})) == expected
+    assert planner._exchanges_of(Batch(Envelope(bytes(16), "join", 1), {})) == len(reports)
 
 
 @pytest.mark.parametrize(

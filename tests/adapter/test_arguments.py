@@ -4,7 +4,7 @@ from inspect import signature
 from typing import Any
 
 import pytest
-from apis import FIT, TRAIN, Api, in_both_apis
+from apis import FIT, TRAIN, WRAPPERS, Api, in_both_apis
 
 from dubhe_flwr.adapter.arguments import Options
 from dubhe_flwr.clientapp import register_dubhe
@@ -117,27 +117,18 @@ def test_a_strategy_of_the_other_api_is_refused(ours: Api, theirs: Api) -> None:
         ours.dubhe(theirs.wrapped())
 
 
-DP = [
-    ("ServerSideFixed", (0.1, 1.0)),
-    ("ClientSideFixed", (0.1, 1.0)),
-    ("ServerSideAdaptive", (0.1,)),
-    ("ClientSideAdaptive", (0.1,)),
-]
-
-
 @in_both_apis
-@pytest.mark.parametrize(("kind", "arguments"), DP)
+@pytest.mark.parametrize("kind", WRAPPERS)
 def test_noise_for_another_number_of_clients_is_refused(
-    api: Api, kind: str, arguments: tuple[float, ...], caplog: pytest.LogCaptureFixture
+    api: Api, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The error has both numbers; a wrapper that fits gets one warning in the log."""
-    wrapper = getattr(api.flower, f"DifferentialPrivacy{kind}Clipping")
     with pytest.raises(
         SettingsError, match=r"num_sampled_clients=5 .* num_participants=6 of Dubhe"
     ):
-        api.dubhe(wrapper(api.wrapped(), *arguments, 5))
+        api.dubhe(api.private(kind, api.wrapped(), 5))
     api.dubhe(api.wrapped())
     assert "dubhe:" not in caplog.text
-    api.dubhe(wrapper(api.wrapped(), *arguments, 6))
+    api.dubhe(api.private(kind, api.wrapped()))
     (told,) = (line for line in caplog.messages if line.startswith("dubhe:"))
     assert f"DifferentialPrivacy{kind}Clipping: clients are not sampled uniformly" in told

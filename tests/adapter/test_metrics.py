@@ -5,51 +5,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
-from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid, ServerApp
+from apis import MODEL, TRAIN
+from flwr.app import ArrayRecord
 from flwr.serverapp.strategy import FedAvg
 
-from dubhe_flwr.clientapp import register_dubhe
 from dubhe_flwr.core.distribution import distance_to_uniform, global_distribution
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 from dubhe_flwr.serverapp import Dubhe
-from dubhe_flwr.simulation import known_labels, run_in_process
-
-client_app = ClientApp()
-register_dubhe(
-    client_app,
-    lambda context: np.roll([9, 2, 1], int(context.node_config["partition-id"])),
-    simulated=True,
-)
+from dubhe_flwr.simulation import known_labels
 
 
-@client_app.train()
-def train(message: Message, context: Context) -> Message:
-    """Return the model as it came."""
-    content: dict[str, Any] = {"arrays": message.content["arrays"]}
-    content["metrics"] = MetricRecord({"num-examples": 12, "loss": 0.5})
-    return Message(RecordDict(content), reply_to=message)
-
-
-def run(num_rounds: int, on_selection: Any) -> tuple[Dubhe, Any]:
+def run(num_rounds: int, on_selection: Any) -> tuple[Any, Any]:
     """Train nine nodes; return the strategy, and the metrics of its rounds."""
-    strategy = Dubhe(
-        FedAvg(fraction_evaluate=0.0),
-        num_participants=3,
-        seed=0,
-        simulation="plain",
-        on_selection=on_selection,
-    )
-    server_app, results = ServerApp(), []
-
-    @server_app.main()
-    def main(grid: Grid, context: Context) -> None:
-        results.append(strategy.start(grid, ArrayRecord([np.zeros(2)]), num_rounds=num_rounds))
-
-    run_in_process(server_app, client_app, num_supernodes=9)
-    return strategy, results[0].train_metrics_clientapp
+    strategy = TRAIN.dubhe(num_participants=3, simulation="plain", on_selection=on_selection)
+    result = strategy.start(TRAIN.grid(num_nodes=9), ArrayRecord(MODEL), num_rounds=num_rounds)
+    return strategy, result.train_metrics_clientapp
 
 
 def test_selection_metrics_join_those_the_app_reports() -> None:
@@ -60,7 +31,7 @@ def test_selection_metrics_join_those_the_app_reports() -> None:
     covered = set()
     for (plan, seconds), told in zip(seen, metrics.values(), strict=True):
         covered |= set(plan.aliases)
-        assert told["loss"] == 0.5
+        assert told["train_loss"] == 1.0
         assert told["selection-clients"] == 3
         assert told["selection-coverage"] == len(covered) / 9
         assert told["selection-seconds"] == seconds
@@ -71,7 +42,7 @@ def test_known_labels_measures_the_distances() -> None:
     """The metrics have the distance of the selected data and of random selections."""
     counts = np.array([np.roll([9, 2, 1], client) for client in range(9)])
     strategy, metrics = run(1, known_labels(counts))
-    chosen = counts[[int(alias) for alias in strategy.plan.aliases]]  # type: ignore[union-attr]
+    chosen = counts[[int(alias) for alias in strategy.plan.aliases]]
     assert metrics[1]["selection-distance"] == distance_to_uniform(global_distribution(chosen))
     every = [
         distance_to_uniform(global_distribution(counts[list(clients)]))

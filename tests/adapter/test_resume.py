@@ -21,8 +21,9 @@ from flwr.app import Context
 from flwr.serverapp.strategy import Strategy
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
+from dubhe_flwr.adapter.resume import Run
 from dubhe_flwr.errors import CheckpointError, SettingsError
-from dubhe_flwr.rules import Groups, Paper, Prices
+from dubhe_flwr.rules import Paper, Prices
 from dubhe_flwr.simulation import run_on_grid
 from dubhe_lab.baselines import RandomSelector
 
@@ -31,6 +32,8 @@ MANY_NODES = 36
 """Enough nodes for prices to settle in several exchanges."""
 MANY_COUNTS = skewed_label_counts(MANY_NODES)
 SEARCH = Paper((1, 2, 4), "search")
+ANEW: dict[str, Any] = {"registration_interval": 1, "simulation": "plain"}
+"""Each round registers, so that a restart changes nothing."""
 
 pytestmark = in_both_apis
 
@@ -52,18 +55,10 @@ def check_same_as_uninterrupted(api: Api, path: Path, make: Callable[..., Any]) 
     assert [plan.server_round for plan in second.plans] == list(range(3, NUM_ROUNDS + 1))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"rule": SEARCH, "determination": Groups(3, 3)}, {"simulation": "plain"}, None],
-    ids=["encrypted", "plain", "at random"],
-)
-def test_a_restart_before_a_registration_changes_nothing(
-    api: Api, tmp_path: Path, options: dict[str, Any] | None
-) -> None:
-    """If each round registers, a restart leaves sets and model the same bit for bit."""
+def test_a_restart_of_a_random_selection_changes_nothing(api: Api, tmp_path: Path) -> None:
+    """A restart leaves sets and model the same bit for bit."""
     at_random = partial(api.selection, RandomSelector(6, seed=3))
-    anew = partial(api.dubhe, registration_interval=1, **(options or {}))
-    check_same_as_uninterrupted(api, tmp_path / "kept", at_random if options is None else anew)
+    check_same_as_uninterrupted(api, tmp_path / "kept", at_random)
 
 
 @pytest.mark.parametrize("kind", ["FedAdam", "FedAvgM"])
@@ -71,9 +66,7 @@ def test_what_the_wrapped_strategy_keeps_survives(api: Api, tmp_path: Path, kind
     """The wrapped strategy's moments and momentum survive a restart."""
     options = {"server_momentum": 0.9} if kind == "FedAvgM" else {}
     check_same_as_uninterrupted(
-        api,
-        tmp_path,
-        lambda **o: api.dubhe(api.wrapped(kind, **options), registration_interval=1, **o),
+        api, tmp_path, lambda **o: api.dubhe(api.wrapped(kind, **options), **ANEW, **o)
     )
 
 
@@ -81,8 +74,7 @@ def test_the_clipping_norm_of_differential_privacy_survives(api: Api, tmp_path: 
     """The adaptive clipping norm survives a restart."""
     norms = []
     for num_rounds in (3, 5):
-        adaptive = api.flower.DifferentialPrivacyServerSideAdaptiveClipping
-        wrapper = adaptive(api.wrapped(), 0.1, 6)
+        wrapper = api.private("ServerSideAdaptive", api.wrapped())
         strategy = api.dubhe(wrapper, checkpoint_dir=tmp_path)
         strategy.rounds_left(num_rounds)
         norms.append(wrapper.clipping_norm)
@@ -93,9 +85,9 @@ def test_the_clipping_norm_of_differential_privacy_survives(api: Api, tmp_path: 
 
 def test_a_state_is_json_and_loads_into_another_strategy(api: Api) -> None:
     """What state_dict returns can pass through JSON and be loaded, without a directory."""
-    whole = api.dubhe(registration_interval=1)
+    whole = api.dubhe(**ANEW)
     api.run(whole, api.grid(), NUM_ROUNDS)
-    grid, first, second = api.grid(), *(api.dubhe(registration_interval=1) for _ in range(2))
+    grid, first, second = api.grid(), *(api.dubhe(**ANEW) for _ in range(2))
     for strategy in (first.strategy, second.strategy):  # the state then has no arrays
         vars(strategy).pop("initial_parameters", None)
         strategy.initialize_parameters = lambda _manager: initial_parameters()
@@ -152,8 +144,7 @@ def test_the_count_of_a_privacy_accountant_survives(api: Api) -> None:
     """A restart does not refill the privacy budget."""
 
     def private(accountant: Any) -> Any:
-        kind = api.flower.DifferentialPrivacyServerSideFixedClipping
-        wrapper = kind(api.wrapped(), 0.1, 1.0, 6)
+        wrapper = api.private("ServerSideFixed", api.wrapped())
         wrapper.accountant = accountant
         return api.dubhe(wrapper)
 
@@ -181,7 +172,7 @@ def counted(api: Api) -> tuple[Any, Any]:
                 raise ValueError("count is below 0")
 
     inner = Counted()
-    return inner, api.flower.DifferentialPrivacyServerSideFixedClipping(inner, 0.1, 1.0, 6)
+    return inner, api.private("ServerSideFixed", inner)
 
 
 def test_a_wrapped_strategy_may_keep_its_own_state(api: Api) -> None:
@@ -207,7 +198,7 @@ def test_a_state_that_an_inner_strategy_refuses_changes_no_outer_one(api: Api) -
 def test_a_wrapper_outside_cannot_keep_a_run(api: Api, tmp_path: Path) -> None:
     """Dubhe must be the outermost strategy to keep checkpoints, and the error says so."""
     inner = api.dubhe(checkpoint_dir=tmp_path)
-    outer = api.flower.DifferentialPrivacyServerSideFixedClipping(inner, 0.1, 1.0, 6)
+    outer = api.private("ServerSideFixed", inner)
     if api is TRAIN:
         with pytest.raises(SettingsError, match="outermost"):
             api.run(outer, api.grid(), 1)
@@ -260,9 +251,9 @@ def test_a_second_run_begins_anew(api: Api, nodes: str, caplog: pytest.LogCaptur
 
 def test_a_second_run_goes_on_from_the_checkpoint(api: Api, tmp_path: Path) -> None:
     """Like a new process, a second run trains the remaining rounds from the saved model."""
-    whole = api.dubhe(registration_interval=1)
+    whole = api.dubhe(**ANEW)
     model = api.run(whole, api.grid(), 5)
-    strategy, grid = api.dubhe(registration_interval=1, checkpoint_dir=tmp_path), api.grid()
+    strategy, grid = api.dubhe(**ANEW, checkpoint_dir=tmp_path), api.grid()
     api.run(strategy, grid, 3)
     assert strategy.rounds_left(5) == 2
     assert same(api.run(strategy, grid, 5), model)
@@ -302,11 +293,68 @@ def test_a_run_after_one_that_failed_begins_anew(api: Api) -> None:
     assert [plan.server_round for plan in strategy.plans] == [1, 2, 3]
 
 
+STAGES = ["join", "keygen", "register", "settle", "determine"]
+"""Where the server is killed; with one exception, this happens in slow tests only."""
+
+
+def kill_in_round_2(
+    api: Api, point: str, strategy: Any, grid: Any, patch: pytest.MonkeyPatch
+) -> None:
+    """Let a server end at a point of its second round as by a signal: nothing cleans up."""
+    aggregate = "aggregate_fit" if api.is_fit else "aggregate_train"
+    place, name, is_after = {
+        "train": (strategy.strategy, aggregate, False),
+        "checkpoint": (Path, "replace", False),
+        "evaluate": (Run, "complete", True),
+    }.get(point, (grid, "push_messages", True))
+    real = getattr(place, name)
+
+    def ending(*given: Any) -> Any:
+        result = real(*given) if is_after else None
+        is_here = place is not grid or grid.batches[-1][0] == f"evaluate.dubhe_{point}"
+        if is_here and strategy.rounds_done == (1 if place is grid else 2):
+            raise Killed
+        return result if is_after else real(*given)
+
+    patch.setattr(place, name, ending)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        *(pytest.param(s, marks=[pytest.mark.slow] * (s != "settle")) for s in STAGES),
+        *("train", "checkpoint", "evaluate"),
+    ],
+)
+def test_a_killed_server_app_resumes_every_time(
+    api: Api, point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is killed after a stage or training, before its checkpoint is in place, or right after.
+
+    Every round begins an epoch here, so even after a kill the selected sets and the model equal
+    a run without one, bit for bit.
+    """
+    make = partial(api.dubhe, rule=SEARCH, registration_interval=1)
+    whole = make()
+    model = api.run(whole, api.grid(), 3)
+    killed, grid = make(checkpoint_dir=tmp_path), api.grid()
+    with monkeypatch.context() as patch:
+        kill_in_round_2(api, point, killed, grid, patch)
+        with pytest.raises(Killed):
+            api.run(killed, grid, 3)
+    again = make(checkpoint_dir=tmp_path)
+    assert same(api.run(again, api.grid(), 3), model)
+    first = 3 if point == "evaluate" else 2
+    assert [plan.server_round for plan in again.plans] == list(range(first, 4))
+    assert again.selected == whole.selected[first - 1 :]
+    assert CheckpointDirectory(tmp_path).open()["state"]["round"] == 3
+
+
 def test_a_full_disk_ends_the_run_only_if_that_is_wanted(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each round logs the missing checkpoint as an error, and the last one stays valid."""
-    dubhe = partial(api.dubhe, registration_interval=1)
+    dubhe = partial(api.dubhe, **ANEW)
     whole = dubhe()
     model = api.run(whole, api.grid(), 4)
     strategy, grid = dubhe(checkpoint_dir=tmp_path), api.grid()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from apis import Api, exchanges_of, in_both_apis
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
 from dubhe_flwr.errors import CheckpointError
@@ -79,6 +80,19 @@ def test_nobody_else_can_read_it(directory: CheckpointDirectory) -> None:
     for path in [directory.path, *directory.path.rglob("*")]:
         rights = stat.S_IMODE(path.stat().st_mode)
         assert rights == (0o700 if path.is_dir() else 0o600), path
+
+
+@in_both_apis
+def test_it_has_nothing_of_an_epoch(api: Api, tmp_path: Path) -> None:
+    """A seed and a number: no key, ciphertext or node. Messages of the protocol have one record."""
+    grid = api.grid()
+    seen = exchanges_of(grid)
+    api.run(api.dubhe(checkpoint_dir=tmp_path), grid)
+    state = CheckpointDirectory(tmp_path).open()["state"]
+    assert state.keys() == {"version", "round", "selector", "wrapped"}
+    assert state["selector"].keys() == {"seed", "sequence"}
+    told = [each for each in seen if each[0].metadata.message_type.startswith("evaluate.dubhe")]
+    assert {name for both in told for each in both for name in each.content} == {"dubhe"}
 
 
 def test_a_directory_belongs_to_one_process(tmp_path: Path) -> None:

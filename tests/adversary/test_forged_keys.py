@@ -10,7 +10,6 @@ from protocol.nodes import (
     NUM_CLIENTS,
     TRUSTED,
     federation,
-    next_request,
     pinned_federation,
     public_key_of,
     set_policy,
@@ -18,15 +17,12 @@ from protocol.nodes import (
 )
 
 from dubhe_flwr.errors import QuorumError, UntrustedError
-from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import RecipientKey, seal
 from dubhe_flwr.he.secret_key import generate_secret_key
-from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
+from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.coordinator.stages.join import Join
-from dubhe_flwr.protocol.wire.roster import split
-from dubhe_flwr.protocol.wire.statements import key_statement
 
 Nodes = Federation[CoordinatorState]
 
@@ -41,30 +37,6 @@ def at(
 ) -> Callable[[str, int, Fields], Fields]:
     """Return a function that changes the requests of one stage."""
     return lambda s, node_id, request: change(node_id, request) if s == stage else request
-
-
-def test_an_agent_signs_for_each_recipient() -> None:
-    """The agent signs that it made this key for this delivery key; other nodes can verify it."""
-    nodes = pinned_federation()
-    agent, request = next_request(nodes, Stage.KEYGEN)
-    reply: Any = nodes.handle(agent, request)
-    own, key = joined(nodes, agent), PublicKey.from_bytes(reply["modulus"], 512)
-    signatures = list(split(reply["signatures"], SIGNATURE_BYTES))
-    assert len(signatures) == NUM_CLIENTS
-    for recipient, signature in zip(nodes.ids, signatures, strict=True):
-        statement = key_statement(
-            *(
-                own.epoch,
-                own.announced,
-                paillier(own.terms).layout,
-                public_key_of(nodes, agent),
-                key,
-            ),
-            recipient=public_key_of(nodes, recipient),
-            mean_examples=None,
-            state=b"",
-        )
-        KEYS[nodes.ids.index(agent)].public_key().verify(signature[32:], statement)
 
 
 def play_the_agent(nodes: Nodes) -> Callable[[int, Fields], Fields]:

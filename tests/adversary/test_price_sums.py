@@ -7,14 +7,13 @@ client's share of its rarest class. The median over fixed seeds must be at least
 
 from collections.abc import Callable
 from copy import copy
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import pytest
 from adversary.price_sums import (
     NUM_CLASSES,
     Attack,
-    Attendance,
     Floats,
     Readings,
     by_one_share,
@@ -96,32 +95,31 @@ def colluding(partners: int, number: int, seed: int, noise: float | None) -> flo
     return relative(Attack(readings, [0], LAW, LAW, partners).guess(), readings.labels[:1])
 
 
-def missing(number: int, is_there: Callable[[int, int], bool]) -> Attendance:
-    """Return the attendance if the first client is sometimes missing."""
+def sometimes_missing(
+    is_there: Callable[[int, int], bool],
+    number: int,
+    seed: int,
+    noise: float | None,
+    *,
+    period: bool = False,
+) -> float:
+    """Guess a client that is missing in some periods or exchanges."""
+    labels = readings_of(number, seed, noise).labels
 
-    def attendance(period: int, exchange: int) -> np.ndarray:
+    def attendance(at_period: int, exchange: int) -> np.ndarray:
         present = np.ones(number, dtype=bool)
-        present[0] = is_there(period, exchange)
+        present[0] = is_there(at_period, exchange)
         return present
 
-    return attendance
-
-
-def lost(number: int, seed: int, noise: float | None, *, period: bool = False) -> float:
-    """Guess a client that is lost after the first exchange of each period."""
-    labels = readings_of(number, seed, noise).labels
-    there = missing(number, lambda _period, exchange: exchange <= 1)
-    readings = Readings(labels, seed, there, noise=noise)
+    readings = Readings(labels, seed, attendance, noise=noise)
     readings = one_period(readings) if period else readings
     return relative(Attack(readings, [0], LAW, LAW).guess(), labels[:1])
 
 
-def comes_and_goes(number: int, seed: int, noise: float | None) -> float:
-    """Guess a client that is connected in every second period."""
-    labels = readings_of(number, seed, noise).labels
-    there = missing(number, lambda period, _exchange: period % 2 == 0)
-    readings = Readings(labels, seed, there, noise=noise)
-    return relative(Attack(readings, [0], LAW, LAW).guess(), labels[:1])
+lost = partial(sometimes_missing, lambda _period, exchange: exchange <= 1)
+"""Guess a client that is lost after the first exchange of each period."""
+comes_and_goes = partial(sometimes_missing, lambda period, _exchange: period % 2 == 0)
+"""Guess a client that is connected in every second period."""
 
 
 def joint(number: int, seed: int, noise: float | None, budgets: float = 1.0) -> float:
@@ -139,14 +137,15 @@ def joint(number: int, seed: int, noise: float | None, budgets: float = 1.0) -> 
     return relative(linear_guess(readings, LAW), labels)
 
 
-def median(attack: Callable[..., float], number: int, seeds: int, **options: bool) -> float:
-    """Return the median over seeds, with noise."""
-    return float(np.median([attack(number, seed, None, **options) for seed in range(seeds)]))
-
-
-def without_noise(attack: Callable[..., float], number: int, seeds: int, **options: bool) -> float:
-    """Return the median over seeds, without noise."""
-    return float(np.median([attack(number, seed, 0.0, **options) for seed in range(seeds)]))
+def median(
+    attack: Callable[..., float],
+    number: int,
+    seeds: int,
+    noise: float | None = None,
+    **options: bool,
+) -> float:
+    """Return the median over seeds, with the rule's noise or another."""
+    return float(np.median([attack(number, seed, noise, **options) for seed in range(seeds)]))
 
 
 def test_the_readings_are_what_nodes_tell() -> None:
@@ -207,7 +206,7 @@ class TestTheOnlyHolderOfAClass:
 
     def test_without_noise_it_is_read_where_all_others_are_known(self) -> None:
         """All of its labels are read; with noise, no more than the share of its class."""
-        assert without_noise(sole_holder_among_known, 20, 3) < 0.1
+        assert median(sole_holder_among_known, 20, 3, noise=0.0) < 0.1
         assert median(sole_holder_among_known, 20, 10) > BOUND - MARGIN
 
 
@@ -222,7 +221,7 @@ class TestAClientThatIsNotAlwaysThere:
 
     def test_without_noise_a_lost_client_shows(self) -> None:
         """The same attack works on sums without noise."""
-        assert without_noise(lost, 20, 5) < BOUND - MARGIN
+        assert median(lost, 20, 5, noise=0.0) < BOUND - MARGIN
 
     @pytest.mark.parametrize(("number", "seeds"), [*SIZES, *LARGE])
     def test_that_joins_and_leaves(self, number: int, seeds: int) -> None:
@@ -232,7 +231,7 @@ class TestAClientThatIsNotAlwaysThere:
     @SLOW
     def test_without_noise_it_shows(self) -> None:
         """The same attack works on sums without noise."""
-        assert without_noise(comes_and_goes, 50, 3) < BOUND - MARGIN
+        assert median(comes_and_goes, 50, 3, noise=0.0) < BOUND - MARGIN
 
 
 class TestAllClientsTogether:
@@ -257,12 +256,8 @@ class TestAnAttackerWhoKnowsTheOthers:
     @pytest.mark.parametrize("unknown", [1, 2, 5])
     def test_all_but_few(self, number: int, seeds: int, unknown: int) -> None:
         """The whole budget reveals little; the very last client shows a little more."""
-
-        def attack(number: int, seed: int, noise: float | None) -> float:
-            return all_but(unknown, number, seed, noise)
-
         bound = LAST_CLIENT if unknown == 1 else BOUND
-        assert median(attack, number, seeds) > bound - MARGIN
+        assert median(partial(all_but, unknown), number, seeds) > bound - MARGIN
 
     @pytest.mark.parametrize(("number", "seeds"), SIZES)
     def test_warm_periods(self, number: int, seeds: int) -> None:
@@ -287,20 +282,13 @@ class TestColludingNodes:
     @pytest.mark.parametrize("part", [10, 2])
     def test_up_to_half_of_the_nodes(self, number: int, seeds: int, part: int) -> None:
         """The remaining nodes' noise and labels hide a client."""
-
-        def attack(number: int, seed: int, noise: float | None) -> float:
-            return colluding(number // part, number, seed, noise)
-
-        assert median(attack, number, seeds) > BOUND - MARGIN
+        assert median(partial(colluding, number // part), number, seeds) > BOUND - MARGIN
 
     def test_all_nodes_but_one_read_it(self) -> None:
         """A single node's noise is not enough: the bound does not hold."""
-
-        def attack(number: int, seed: int, noise: float | None) -> float:
-            return colluding(number - 1, number, seed, noise)
-
+        attack = partial(colluding, 19)
         assert median(attack, 20, 10) < 0.5
-        assert without_noise(attack, 20, 3) < 0.1
+        assert median(attack, 20, 3, noise=0.0) < 0.1
 
 
 class TestACommittee:

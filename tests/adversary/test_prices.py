@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,8 @@ from protocol.federation import (
     Federation,
     counts_with_rare_classes,
     decrypted,
-    dubhe,
     joined,
-    reading_of,
+    priced,
     skewed_counts,
 )
 from protocol.nodes import set_policy
@@ -25,9 +25,10 @@ from scipy.stats import binom
 
 from dubhe_flwr.core.prices import PriceDesign, PriceState
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import RefusedError, StaleMessageError
-from dubhe_flwr.protocol import Batch, Fields, Stage
+from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.node.memory import LabelBudget
 from dubhe_flwr.protocol.node.settle import share_of_budget
 from dubhe_flwr.protocol.wire.terms import REGISTRATION
 from dubhe_flwr.rules import Frame, Own, Population, Prices, Settled, Slots
@@ -74,6 +75,14 @@ def mean_distance(lie: Lie, noise: float | None) -> float:
     return float(np.mean([distance(settle(lie, noise=noise, seed=seed)) for seed in range(3)]))
 
 
+def error_of_guess(logs: Floats, prior: Floats, labels: Floats) -> float:
+    """Return the median error of the posterior's mean, relative to the error of the prior's."""
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    guesses = weights @ prior / weights.sum(axis=1, keepdims=True)
+    errors = [np.abs(each - labels).sum(axis=1) for each in (guesses, prior.mean(axis=0))]
+    return float(np.median(errors[0]) / np.median(errors[1]))
+
+
 class TestAWatchedNode:
     """A server counts how often a node volunteers."""
 
@@ -94,25 +103,36 @@ class TestAWatchedNode:
         assert told == pytest.approx(bits, abs=0.1)
 
     def test_a_server_that_steers_prices_asks_what_it_wants(self) -> None:
-        """It shifts ten openings, so that a node's draws tell how much it has of each class."""
+        """It shifts the opening of each of 64 periods, until the whole budget of sums is spent.
+
+        In a period, 150 draws tell which level of probability a node has. The openings claim that
+        two classes hold most of the data, for these are the best of sixty drawn at random.
+        """
         rng, design = np.random.default_rng(1), PriceDesign(C, K, float(V), sigma=4.0)
-        prior, labels = drawn(common_law(), 20_000, rng), drawn(common_law(), 30, rng)
-        logs = np.zeros((len(labels), len(prior)))
-        for label in range(C):
-            mean = np.full(C, 0.6 / (C - 1))
-            mean[label] = 0.4
-            state = design.advance(PriceState(), np.append(mean, rng.uniform(0.2, 0.9)), N, 3.0)
-            chances = [design.probabilities(state, p[None], N, 1.0, rng.random()) for p in labels]
-            yes = rng.binomial(150, np.concatenate(chances))[:, None]
-            above, below = (design.probabilities(state, prior, N, 1.0, r) for r in (0.0, 1.0))
-            found = design.probabilities(state, prior, N)
-            upper = (found - below) / np.maximum(above - below, 1e-12)
-            seen = [binom.pmf(yes, 150, level) for level in (above, below)]
-            logs += np.log(upper * seen[0] + (1.0 - upper) * seen[1] + 1e-12)
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        guesses = weights @ prior / weights.sum(axis=1, keepdims=True)
-        errors = [np.abs(each - labels).sum(axis=1) for each in (guesses, prior.mean(axis=0))]
-        assert np.median(errors[0]) / np.median(errors[1]) == pytest.approx(0.28, abs=0.08)
+        prior, labels = drawn(common_law(), 20_000, rng), drawn(common_law(), 200, rng)
+        logs, budget, wanted = np.zeros((len(labels), len(prior))), LabelBudget(), [3, 2, 1]
+        for _ in range(64):
+            budget = budget.charged(1 / 64)
+            if not budget.keeps_chance:
+                mean = np.full(C, 0.05)
+                mean[[0, wanted.pop()]] = 0.3
+                state = design.advance(PriceState(), np.append(mean, rng.uniform(0.2, 0.9)), N, 3.0)
+                rounded = [
+                    design.probabilities(state, p[None], N, 1.0, rng.random()) for p in labels
+                ]
+                found, *nearest = (
+                    design.probabilities(state, prior, N, 1.0, dither)
+                    for dither in (None, 0.0, 1.0)
+                )
+                upper = (found - nearest[1]) / np.maximum(nearest[0] - nearest[1], 1e-12)
+                yes, num_draws = np.zeros((len(labels), 1)), 0
+                budget = budget.drawn(1.0)
+            yes, num_draws = yes + rng.binomial(150, np.array(rounded)), num_draws + 150
+            if not budget.charged(1 / 64).keeps_chance or budget.is_spent(1 / 64):
+                above, below = (binom.pmf(yes, num_draws, level) for level in nearest)
+                logs += np.log(upper * above + (1.0 - upper) * below + 1e-300)
+        assert not wanted
+        assert error_of_guess(logs, prior, labels) == pytest.approx(0.60, abs=0.06)
 
     def test_a_server_that_steers_prices_makes_all_sums_tell_more(self) -> None:
         """It shifts the sums, so that all nodes volunteer, and their labels enter in full."""
@@ -126,10 +146,7 @@ class TestAWatchedNode:
         deviation = 4.0 / np.sqrt(C * 64 * 7 / 9)  # of an honest member; the first two tell less
         seen = labels + deviation * rng.normal(size=labels.shape)
         logs = -((seen[:, None] - prior) ** 2).sum(axis=2) / (2.0 * deviation**2)
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        guesses = weights @ prior / weights.sum(axis=1, keepdims=True)
-        errors = [np.abs(each - labels).sum(axis=1) for each in (guesses, prior.mean(axis=0))]
-        assert np.median(errors[0]) / np.median(errors[1]) == pytest.approx(0.57, abs=0.06)
+        assert error_of_guess(logs, prior, labels) == pytest.approx(0.57, abs=0.06)
 
 
 class TestALyingClient:
@@ -181,72 +198,6 @@ class TestALyingClient:
             settle(lambda told, _: weight * told)
 
 
-def federation(num_clients: int = 60, **settings: Any) -> Nodes:
-    """Return unencrypted nodes whose server uses prices; the budget is 25 sums of 60."""
-    usual: dict[str, Any] = {
-        "rule": Prices(),
-        "num_participants": 30,
-        "simulation": "plain",
-        "max_registered": 256,
-    }
-    return dubhe(skewed_counts(num_clients), **usual | settings)
-
-
-def refused(nodes: Nodes, node_id: int, request: Fields, match: str) -> None:
-    """Check that a node refuses a request, whatever its sequence number."""
-    with pytest.raises(RefusedError, match=match):
-        nodes.handle(node_id, {**request, "sequence": int(str(request["sequence"])) + 1000})
-
-
-def settling(exchange: int) -> tuple[Nodes, Batch]:
-    """Return nodes and the batch that asks them to settle an exchange."""
-    nodes = federation()
-    batch: Any = nodes.until(Stage.SETTLE)
-    for _ in range(exchange):
-        batch = nodes.step(nodes.deliver(batch))
-    assert isinstance(batch, Batch)
-    assert batch.header.stage == Stage.SETTLE
-    return nodes, batch
-
-
-class TestAServerThatAsksAgain:
-    """Two answers to one request would halve the noise; two sums would reveal their difference."""
-
-    def test_a_node_registers_once(self) -> None:
-        """When asked again, it does not add fresh noise to its labels."""
-        nodes = federation()
-        batch = nodes.until(Stage.REGISTER)
-        node_id, request = next(iter(batch.fields.items()))
-        nodes.handle(node_id, request)
-        refused(nodes, node_id, request, "already registered in this epoch")
-        with pytest.raises(StaleMessageError):
-            nodes.handle(node_id, request)
-        assert entries(nodes, node_id) == pytest.approx(1)
-
-    @pytest.mark.parametrize("exchange", [0, 1])
-    def test_a_node_answers_an_exchange_once(self, exchange: int) -> None:
-        """The same sum is refused the second time, and so is another sum for the same exchange."""
-        nodes, batch = settling(exchange)
-        node_id, request = next(iter(batch.fields.items()))
-        nodes.handle(node_id, request)
-        counted = joined(nodes, node_id).budget
-        refused(nodes, node_id, request, "already answered this exchange")
-        with pytest.raises(StaleMessageError):
-            nodes.handle(node_id, request)
-        other = {**request, "num-clients": 59}
-        refused(nodes, node_id, other, "different sum was already read")
-        assert joined(nodes, node_id).budget == counted
-        assert entries(nodes, node_id) == pytest.approx(exchange + 2)
-
-    @pytest.mark.parametrize("exchange", [0, 1])
-    def test_a_sum_covers_half_of_the_nodes_that_joined(self, exchange: int) -> None:
-        """A sum over fewer would have less noise than sigma; it is refused before it is read."""
-        nodes, batch = settling(exchange)
-        node_id, request = next(iter(batch.fields.items()))
-        refused(nodes, node_id, {**request, "num-clients": 29}, "too few or too many")
-        nodes.handle(node_id, {**request, "sequence": int(str(request["sequence"])) + 2000})
-
-
 def labels_told(nodes: Nodes, server_round: int) -> float:
     """Return how many clients' labels the registrations of a round contain, judged by their sum.
 
@@ -271,7 +222,7 @@ class TestTheBudget:
 
     def test_after_the_budget_nodes_add_noise_alone(self) -> None:
         """The sums contain none of the twenty nodes' labels until the labels change."""
-        nodes = federation(20, registration_interval=1, num_participants=12)
+        nodes = priced(20, registration_interval=1, num_participants=12)
         assert Prices().sum_budget(12) == 4
         spent = 0
         for server_round in range(1, 7):
@@ -286,25 +237,49 @@ class TestTheBudget:
             set_policy(nodes, node_id, label_counts=partial(np.asarray, changed))
         assert labels_told(nodes, 7) > 7
 
-    def test_other_settings_ask_nothing_of_spent_labels(self) -> None:
-        """At prices where it never settled, a spent node volunteers at the average rate."""
-        nodes = federation(20, registration_interval=1, num_participants=12)
-        nodes.rounds(1, 4)
-        others = federation(
-            20, registration_interval=1, num_participants=12, rule=Prices(coverage=0.4)
-        )
+    @pytest.mark.parametrize("rule", [Prices(), Prices(coverage=0.4)])
+    def test_other_prices_ask_nothing_new(self, rule: Prices) -> None:
+        """A node keeps its probability in later epochs, also with other settings."""
+        nodes = priced(rounds_per_draw=1, registration_interval=1, num_participants=20)
+        nodes.play(1)
+        assert len(set(chances(nodes))) > 8
+        others = priced(rounds_per_draw=1, registration_interval=1, num_participants=20, rule=rule)
         others.memories = nodes.memories
-        others.rounds(1, 2)
-        assert {reading_of(others, node_id).probability for node_id in others.ids} == {12 / 20}
+        before, num_sums = chances(nodes), entries(nodes, nodes.ids[0])
+        others.play(1)
+        assert num_sums < entries(others, others.ids[0]) < 5 * num_sums
+        assert chances(others) == before
+        for row, node_id in enumerate(others.ids):
+            changed = skewed_counts(60)[row] + 1
+            set_policy(others, node_id, label_counts=partial(np.asarray, changed))
+        others.play(2)
+        assert len(set(chances(others))) > 8
+        assert chances(others) != before
+
+    def test_other_probabilities_take_five_times_as_many_sums(self) -> None:
+        """In a period of one sum each, a node takes a second probability in the fifth period."""
+        nodes = priced(registration_interval=1, num_participants=30)
+        taken = []
+        for server_round in range(1, 12):
+            nodes.play(server_round)
+            taken.append(joined(nodes, nodes.ids[0]).budget.taken_at)
+        first = round(25 * taken[0])
+        changed = [round(25 * later) for before, later in pairwise(taken) if later != before]
+        assert changed == [at for at in changed if at >= 5 * first]
 
     def test_spent_labels_do_not_show(self) -> None:
         """Once its budget is spent, a node's contribution does not depend on its labels."""
         rule = Prices()
         told = [
-            rule.contribution(Own(row, rng=generator(3), last_result=()), POPULATION)
+            rule.contribution(Own(row, rng=generator(3), is_silent=True), POPULATION)
             for row in COUNTS[:2]
         ]
         assert np.array_equal(told[0], told[1])
+
+
+def chances(nodes: Nodes) -> list[float]:
+    """Return each node's probability to volunteer, relative to the average."""
+    return [joined(nodes, node_id).budget.chance for node_id in nodes.ids]
 
 
 def entries(nodes: Nodes, node_id: int) -> float:

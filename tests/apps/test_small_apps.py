@@ -10,7 +10,6 @@ OUTCOMES = {
     "tabular": (0.1, 1e6),
     "xgboost": (5 * small_apps.ROUNDS, 5 * small_apps.ROUNDS),  # trees
     "masked": (0.1, 1e6),
-    "pandas": (5 * small_apps.ROUNDS * 30, 5 * small_apps.ROUNDS * 30),  # samples
     "advanced": (0.5, 1.0),  # accuracy
     "mods": (0.5, 1.0),
 }

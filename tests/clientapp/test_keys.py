@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from apis import node_context
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -15,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
-from flwr.app import Context, RecordDict
+from flwr.app import Context
 
 from dubhe_flwr.clientapp import DubheMod, load_signing_key, load_trusted_keys
 from dubhe_flwr.clientapp.node import _info_once
@@ -31,12 +32,6 @@ TRUSTED = [key.public_key() for key in KEYS]
 RULE = Paper((1, 2, 4), {1: 0.7, 2: 0.2})
 JOIN = JoinRequest(RULE.name, RULE.to_json(), 6, 512, 100, 3, 100)
 PRIVATE = PrivateFormat.PKCS8
-
-
-def context(**node_config: Any) -> Context:
-    """Return the Context of a node."""
-    config = {"partition-id": 1, **node_config}
-    return Context(run_id=17, node_id=99, node_config=config, state=RecordDict(), run_config={})
 
 
 def join(mod: DubheMod, node: Context, number: int = 1) -> Fields:
@@ -151,7 +146,7 @@ def test_unfit_keys_are_refused_at_once(options: Any, match: str) -> None:
 )
 def test_keys_sign_any_number_of_requests(options: Any) -> None:
     """Keys given directly, or found by a function, sign any number of requests."""
-    mod, node = mod_with(**options), context()
+    mod, node = mod_with(**options), node_context(1)
     for number in (1, 2):
         signature: Any = join(mod, node, number)["signature"]
         assert signature[:32] == TRUSTED[1].public_bytes_raw()
@@ -170,7 +165,7 @@ def test_a_node_that_cannot_find_its_keys_takes_part_in_nothing(
     find: Any, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The node refuses everything; its own log says why, and the server does not learn it."""
-    node = context(**{"signing-key": "/nowhere/node.key"})
+    node = node_context(1, **{"signing-key": "/nowhere/node.key"})
     mod = mod_with(signing_key=find, trusted_keys=TRUSTED)
     with caplog.at_level(logging.ERROR, logger="flwr"):
         for request in (HelloRequest(), JOIN):
@@ -191,13 +186,13 @@ def test_missing_keys_are_logged_once(
     warn_once.cache_clear()
     _info_once.cache_clear()
     with caplog.at_level(logging.INFO, logger="flwr"):
-        mod_with().handle(Envelope(bytes(16), "hello", 1).seal(HelloRequest()), context())
+        mod_with().handle(Envelope(bytes(16), "hello", 1).seal(HelloRequest()), node_context(1))
         mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED)
         pinned = mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED, exact_sums=True)
-        join(pinned, context())
+        join(pinned, node_context(1))
         assert not caplog.records
         for mod in (mod_with(), mod_with()):
-            node = context()
+            node = node_context(1)
             join(mod, node, 1)
             join(mod, node, 2)
     (record,) = caplog.records

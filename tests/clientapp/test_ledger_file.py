@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flwr.app import Context, RecordDict
+from apis import node_context
 
 from dubhe_flwr.clientapp.ledger_file import ledger_name, open_ledger
 from dubhe_flwr.clientapp.node import Node
 from dubhe_flwr.errors import DailyLimitError, RefusedError
 from dubhe_flwr.protocol import Memory
-from dubhe_flwr.protocol.node.memory import Ledger, SumBudget
+from dubhe_flwr.protocol.node.memory import LabelBudget, Ledger
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.rules import Prices
@@ -22,8 +22,7 @@ COUNTS = [10, 20, 30]
 
 def join_in_a_new_run(node: Node, partition: int = 3) -> Memory:
     """Let a node without a session join, and return the memory it keeps."""
-    config: dict[str, bool | float | int | str] = {"partition-id": partition}
-    context = Context(1, 9, node_config=config, state=RecordDict(), run_config={})
+    context = node_context(partition)
     node.handle(Envelope(b"e" * 16, "join", 1).seal(JOIN), context)
     return Memory.from_fields(dict(context.state["dubhe"].items()))
 
@@ -35,7 +34,7 @@ def test_a_daily_limit_outlasts_a_run(tmp_path: Path) -> None:
         join_in_a_new_run(Node(lambda _context: COUNTS, **limits))
     node = Node(lambda _context: COUNTS, state_dir=lambda _context: tmp_path / "own", **limits)
     join_in_a_new_run(node)
-    with pytest.raises(DailyLimitError, match="of this node's owner is reached"):
+    with pytest.raises(DailyLimitError, match="has reached its owner's max_epochs_per_day"):
         join_in_a_new_run(node)
     kept = tmp_path / "own" / ledger_name("3")
     assert kept.stat().st_mode & 0o777 == 0o600
@@ -44,19 +43,19 @@ def test_a_daily_limit_outlasts_a_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("counts", "counted"), [(COUNTS, 0.25), ([9, 20, 30], 0.0)])
 def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: float) -> None:
     """Sums of earlier runs count as long as the label counts stay the same."""
-    spent = Ledger(budget=SumBudget("", tuple(COUNTS), spent=0.25))
+    spent = Ledger(budget=LabelBudget(tuple(COUNTS), spent=0.25))
     with open_ledger(tmp_path, "3") as (_, save):
         save(spent)
     memory = join_in_a_new_run(Node(lambda _context: counts, state_dir=tmp_path))
     assert memory.joined is not None
     assert (memory.budget.spent, memory.joined.budget.spent) == (counted, counted)
-    later = memory.with_ledger(Ledger(budget=SumBudget("", tuple(COUNTS), spent=0.5)))
+    later = memory.with_ledger(Ledger(budget=LabelBudget(tuple(COUNTS), spent=0.5)))
     assert later.joined is not None
     assert later.joined.budget.spent == (0.5 if counted else 0.0)
 
 
 def test_two_histograms_in_turn_reset_no_budget(tmp_path: Path) -> None:
-    """Two runs at once use different label counts; each goes on with its own count of sums."""
+    """Two runs at once use different label counts; each goes on with its own budget."""
     spent: dict[int, float] = {}
     nodes = [
         Node(lambda _: [60, 0], state_dir=tmp_path),
@@ -69,23 +68,25 @@ def test_two_histograms_in_turn_reset_no_budget(tmp_path: Path) -> None:
         assert budget.spent == spent.get(number, 0.0)
         spent[number] = budget.spent + 0.125
         with open_ledger(tmp_path, "3") as (kept, save):
-            save(replace(kept, budget=kept.budget.charged(0.125)))
+            budget = kept.budget.charged(0.125)
+            save(replace(kept, budget=budget if budget.chance else budget.drawn(1.5 * number)))
     with open_ledger(tmp_path, "3") as (kept, _):
         joined = first.with_ledger(kept).joined
     assert joined is not None
     assert joined.budget.spent == spent[3]
-    other = joined.budget.of(JOIN, (60, 0))
-    assert other.spent == spent[2]
+    other = joined.budget.of((60, 0))
+    assert (other.spent, other.chance, other.taken_at) == (spent[2], 3.0, 0.125)
     for number in range(100):
-        other = other.of(JOIN, (number, 1))
-    assert other.of(JOIN, tuple(COUNTS)).spent == spent[3]
+        other = other.of((number, 1))
+    last = other.of(tuple(COUNTS))
+    assert (last.spent, last.chance, last.taken_at) == (spent[3], 4.5, 0.125)
 
 
 def test_nodes_that_share_a_folder_keep_their_own_counts(tmp_path: Path) -> None:
     """A second node with other label counts does not reset the first one's budget."""
     for identity, spent in (("3", 0.25), ("4", 0.5)):
         with open_ledger(tmp_path, identity) as (_, save):
-            save(Ledger(budget=SumBudget("", tuple(COUNTS), spent)))
+            save(Ledger(budget=LabelBudget(tuple(COUNTS), spent)))
     node = Node(lambda _context: COUNTS, state_dir=tmp_path)
     assert join_in_a_new_run(node).budget.spent == 0.25
     assert join_in_a_new_run(node, partition=4).budget.spent == 0.5

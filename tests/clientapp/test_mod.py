@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from apis import FIT, NUM_CLASSES, message_client_app, numpy_client_app
+from apis import FIT, NUM_CLASSES, message_client_app, node_context, numpy_client_app
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
@@ -34,12 +34,6 @@ def run_id() -> None:
     new_run(17)
 
 
-def context(partition: int = 3) -> Context:
-    """Return the Context of one node."""
-    config: dict[str, Any] = {"partition-id": partition}
-    return Context(run_id=17, node_id=99, node_config=config, state=RecordDict(), run_config={})
-
-
 def request(fields: Any, stage: str = "hello") -> Message:
     """Return a custom message with these fields."""
     return Message(to_records(fields), dst_node_id=99, message_type=message_type(stage))
@@ -55,9 +49,9 @@ def answer(app: ClientApp, node: Context, stage: str = "hello") -> Any:
 @pytest.mark.parametrize("app", [numpy_client_app(), message_client_app()])
 def test_both_kinds_of_app_answer_every_stage(app: ClientApp) -> None:
     """The mod and the registered handlers give the same answer to a request."""
-    assert answer(app, context()) == HelloReply(alias="3", willing=True)
+    assert answer(app, node_context()) == HelloReply(alias="3", willing=True)
     for stage in STAGES:
-        assert app(request({"nonsense": 1}, stage), context()).has_error()
+        assert app(request({"nonsense": 1}, stage), node_context()).has_error()
 
 
 @pytest.mark.parametrize("app", [numpy_client_app(), message_client_app()])
@@ -65,7 +59,7 @@ def test_refusals_are_error_replies_and_leave_no_state(
     app: ClientApp, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A refused request gets an error that names no secret, and changes nothing."""
-    node = context()
+    node = node_context()
     header = Envelope(bytes(16), "determine", 1)
     reply = app(request(header.seal(HelloRequest()), "determine"), node)
     assert reply.error.code == 2
@@ -78,7 +72,7 @@ def test_refusals_are_error_replies_and_leave_no_state(
 
 def test_state_lives_in_the_context() -> None:
     """The session is kept in the Context between messages, and a replay is refused."""
-    app, node = numpy_client_app(), context()
+    app, node = numpy_client_app(), node_context()
     assert answer(app, node, "join").status == 0
     kept = node.state.config_records["dubhe"]
     assert Memory.from_fields(kept).epoch == b"e" * 16
@@ -87,7 +81,7 @@ def test_state_lives_in_the_context() -> None:
 
 def test_a_node_that_cannot_read_its_session_starts_anew() -> None:
     """An unreadable session costs the node the epoch, no more."""
-    app, node = numpy_client_app(), context()
+    app, node = numpy_client_app(), node_context()
     damaged, older = ConfigRecord({"sequence": 1}), ConfigRecord({"session": b"{}"})
     for left in (damaged, older):
         node.state["dubhe"] = left
@@ -111,7 +105,7 @@ def test_other_messages_pass_through() -> None:
     ]:
         content = RecordDict({record: ConfigRecord({"stage": "join", "lr": 0.1})})
         message = Message(content, dst_node_id=99, message_type=kind)
-        assert not mod(message, context(), call_next).has_error()
+        assert not mod(message, node_context(), call_next).has_error()
         assert seen[-1] is message
 
 
@@ -127,23 +121,23 @@ def test_mods_of_an_app_with_handlers_do_not_see_dubhe() -> None:
     app = ClientApp(mods=[watch])
     register_dubhe(app, lambda _context: [1, 2, 3, 4], min_key_bits=512)
     app.train()(lambda message, _context: Message(RecordDict(), reply_to=message))
-    assert answer(app, context()).willing
-    assert answer(app, context(), "join").status == 0
+    assert answer(app, node_context()).willing
+    assert answer(app, node_context(), "join").status == 0
     assert seen == []
-    app(Message(RecordDict(), dst_node_id=99, message_type="train"), context())
+    app(Message(RecordDict(), dst_node_id=99, message_type="train"), node_context())
     assert seen == ["train"]
 
 
 def test_mods_after_dubhe_do_not_see_its_messages() -> None:
     """In an app with client_fn, mods after DubheMod do not see its messages."""
     app = numpy_client_app(mods=(lambda *_: 1 / 0,))
-    assert answer(app, context()).willing
+    assert answer(app, node_context()).willing
 
 
 def test_alias_is_the_partition_or_the_node() -> None:
     """The alias is the partition-id, or the node id without one."""
     app = numpy_client_app()
-    node = context()
+    node = node_context()
     del node.node_config["partition-id"]
     assert answer(app, node).alias == "99"
 
@@ -159,12 +153,12 @@ def test_alias_is_the_partition_or_the_node() -> None:
 )
 def test_the_owner_of_a_node_decides(options: dict[str, Any], status: int) -> None:
     """The owner decides on smallest cohort, key size and willingness."""
-    assert answer(numpy_client_app(**options), context(), "join").status == status
+    assert answer(numpy_client_app(**options), node_context(), "join").status == status
 
 
 def test_a_daily_limit_has_an_error_code_of_its_own() -> None:
     """By the code the server knows that the node refuses today, and not this epoch."""
-    app, node = numpy_client_app(simulated=False, max_epochs_per_day=1), context()
+    app, node = numpy_client_app(simulated=False, max_epochs_per_day=1), node_context()
     answer(app, node, "join")
     again = Envelope(b"f" * 16, "join", 2).seal(JOIN)
     assert app(request(again, "join"), node).error.code == 6
@@ -173,22 +167,22 @@ def test_a_daily_limit_has_an_error_code_of_its_own() -> None:
 def test_simulated_may_depend_on_the_context() -> None:
     """A callable decides from the Context whether a node is simulated."""
     mod = DubheMod(lambda _c: [1], simulated=lambda c: bool(c.run_config.get("simulated")))
-    node = context()
-    assert not mod._policy(node).simulated
+    node = node_context()
+    assert not mod._is_simulated(node)
     node.run_config["simulated"] = True
-    assert mod._policy(node).simulated
+    assert mod._is_simulated(node)
 
 
 def test_an_error_in_simulated_stays_on_the_node(caplog: pytest.LogCaptureFixture) -> None:
     """The server learns only that the node refused; the node's log says where the error is."""
     mod = DubheMod(lambda _c: [1], simulated=lambda c: bool(c.run_config["secret-path"]))
     with pytest.raises(RefusedError, match="its log says why") as caught:
-        mod._policy(context(0))
+        mod._is_simulated(node_context(0))
     assert "secret-path" not in str(caught.value)
     assert "secret-path" not in caplog.text
     assert "simulated raised KeyError in " in caplog.text
     with pytest.raises(RefusedError, match="its log says why"):  # "false" is no False
-        DubheMod(lambda _c: [1], simulated=lambda _c: "false")._policy(context(0))  # type: ignore[arg-type,return-value]
+        DubheMod(lambda _c: [1], simulated=lambda _c: "false")._is_simulated(node_context(0))  # type: ignore[arg-type,return-value]
     assert "dubhe: simulated returned neither True nor False." in caplog.messages
 
 
@@ -219,7 +213,7 @@ def test_label_counts_are_read_at_registration_only() -> None:
         calls.append(1)
         return np.array([5, 5, 5, 5])
 
-    app, node = numpy_client_app(counts), context()
+    app, node = numpy_client_app(counts), node_context()
     answer(app, node)
     assert not calls
     answer(app, node, "join")
@@ -231,11 +225,11 @@ def test_an_app_with_opacus_is_warned_of_its_budget(
 ) -> None:
     """The warning comes once per process, when a node joins, and only if Opacus is loaded."""
     warn_once.cache_clear()
-    answer(numpy_client_app(), context(), "join")
+    answer(numpy_client_app(), node_context(), "join")
     assert "Opacus" not in caplog.text
     monkeypatch.setitem(sys.modules, "opacus", None)
     for _ in range(2):
-        answer(numpy_client_app(), context(), "join")
+        answer(numpy_client_app(), node_context(), "join")
     assert caplog.text.count("use willing to stop once the budget is spent") == 1
 
 
@@ -247,7 +241,7 @@ def test_an_error_of_count_labels_is_logged_at_the_node(
     app = numpy_client_app(lambda _context: count_labels([[0], [1]], 4), simulated=simulated)
     reply = app(
         request(JOINING.seal(replace(JOIN, simulation_seed=7 if simulated else None)), "join"),
-        context(),
+        node_context(),
     )
     sentence = "label_counts: The labels have shape (2, 1), not (M,): give labels[:, 0]."
     assert f"dubhe: {sentence}" in caplog.messages

@@ -1,9 +1,10 @@
-"""Tests of Algorithm 1 and the registries that it fills."""
+"""Tests of Algorithm 1, the registries that it fills, and the probabilities that follow."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from dubhe_flwr.core.registration import (
     check_thresholds,
     default_thresholds,
     dominating_category,
+    participation_probability,
 )
 from dubhe_flwr.errors import SettingsError
 
@@ -138,3 +140,24 @@ def test_longest_registry() -> None:
     assert check_thresholds(longest, {1: 0.5}) == {1: 0.5}
     with pytest.raises(SettingsError, match="a registry of 4097 slots; at most 4096"):
         check_thresholds(too_long, {1: 0.5})
+
+
+registries = st.lists(st.integers(0, 10_000), min_size=1, max_size=60)
+
+
+@given(counts=registries, num_participants=st.integers(1, 2000))
+@example(counts=[0, 0, 0], num_participants=20)
+def test_probability_follows_equation_6(counts: list[int], num_participants: int) -> None:
+    """P = min(1, K / (R_A(u) ||R_A||_0)) in each filled category, and 0 in an empty one."""
+    num_filled = sum(count > 0 for count in counts)
+    expected = [
+        float(min(Fraction(1), Fraction(num_participants, count * num_filled))) if count else 0.0
+        for count in counts
+    ]
+    assert participation_probability(counts, num_participants).tolist() == expected
+
+
+def test_probability_of_a_million_clients() -> None:
+    """A million clients per category of the longest registry do not overflow, even in 32 bits."""
+    counts = np.full(4096, 10**6, dtype=np.int32)
+    assert participation_probability(counts, 20).tolist() == [20 / (4096 * 10**6)] * 4096

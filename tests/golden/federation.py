@@ -8,8 +8,7 @@ from itertools import zip_longest
 from random import Random
 from typing import Any, Final
 
-from determined import determined
-from protocol.federation import Federation, Reply
+from protocol.federation import Federation, Reply, determined
 
 from dubhe_flwr.errors import DubheError
 from dubhe_flwr.protocol import (

@@ -1,6 +1,6 @@
 """Made-up results of cells, for tests that only read results."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from itertools import combinations
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from comparison_results import RESULTS, method_result
 
 from dubhe_lab.paper.cells import Cell
+from dubhe_lab.report.table import Table
 
 DISTANCES = {
     "random": 0.6, "dubhe": 0.3, "greedy": 0.05, "flips": 0.2, "fedcbs": 0.06, "fedentopt": 0.25,
@@ -17,13 +18,26 @@ FEDERATION = asdict(RESULTS.federation)
 CATEGORIES = [u for size in (1, 2, 10) for u in combinations(range(10), size)]
 
 
-def finished(cells: Iterable[Cell]) -> dict[str, Any]:
-    """Return a sweep's results for these cells."""
+def finished(
+    cells: Iterable[Cell], points: Callable[[Cell], float] | None = None
+) -> dict[str, Any]:
+    """Return a sweep's results for these cells; `points` gives a training's accuracy in percent."""
     provenance = {
         "seed": 0, "device": "abacus", "versions": {"numpy": "1"}, "command": "dubhe paper",
         "date": "2021-08-09T00:00:00+00:00",
     }  # fmt: skip
-    return {cell.key: {"result": _result(cell), "provenance": {**provenance}} for cell in cells}
+    found = {}
+    for cell in cells:
+        found[cell.key] = {"result": _result(cell), "provenance": {**provenance}}
+        if points is not None:
+            (method,) = found[cell.key]["result"]["methods"].values()
+            method["accuracy"] = [points(cell) / 100] * len(method["accuracy"])
+    return found
+
+
+def rows(table: Table) -> dict[str, list[str]]:
+    """Return the cells of each row of a table by the row's heading."""
+    return {row[0]: list(row[1:]) for row in table.rows}
 
 
 def _result(cell: Cell) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from functools import cache, partial
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
-from determined import determined
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.randomness import generator
@@ -30,7 +29,7 @@ from dubhe_flwr.protocol.node.memory import Membership, Reading, Registration
 from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.vaults.paillier import Paillier
 from dubhe_flwr.protocol.wire.terms import Terms
-from dubhe_flwr.rules import Paper
+from dubhe_flwr.rules import Groups, Paper, Prices, Tries
 
 StateT = TypeVar("StateT")
 Reply = Mapping[str, object] | NodeFailure
@@ -51,6 +50,18 @@ class Exchange:
     node_id: int
     request: Fields
     reply: Reply | None
+
+
+def determined(**settings: Any) -> dict[str, Any]:
+    """Return settings with the determination that `tries`, or `group_size`, stands for.
+
+    With groups `tries` says how many times K clients volunteer. With neither, the settings are
+    returned as they are.
+    """
+    tries, size = settings.pop("tries", None), settings.pop("group_size", None)
+    if size is not None:
+        return {**settings, "determination": Groups(size, tries or Groups.pool)}
+    return settings if tries is None else {"determination": Tries(tries), **settings}
 
 
 def node_policies(label_counts: Iterable[ArrayLike], **overrides: Any) -> list[NodePolicy]:
@@ -188,6 +199,12 @@ def dubhe(
     usual |= {"equal_weights": True}
     coordinator = Coordinator(Settings(**determined(**TRIES | usual | rule | settings)))
     return Federation(coordinator, node_policies(label_counts, **policy))
+
+
+def priced(num_clients: int = 60, **settings: Any) -> Federation[CoordinatorState]:
+    """Return nodes whose server uses prices; they are simulated without encryption."""
+    usual: dict[str, Any] = {"rule": Prices(), "simulation": "plain", "max_registered": 256}
+    return dubhe(skewed_counts(num_clients), **usual | settings)
 
 
 def skewed_counts(num_clients: int, num_classes: int = 4, seed: int = 0) -> NDArray[np.int64]:

@@ -137,25 +137,10 @@ def failed(_reply: Any) -> NodeFailure:
     return NodeFailure("out of memory")
 
 
-def hello(reply: dict[str, Any]) -> dict[str, Any]:
-    """Return a valid reply of another stage."""
-    header = {name: reply[name] for name in ("epoch", "sequence", "version")}
-    return {**header, "stage": "hello", "alias": "3", "willing": True}
-
-
 FAULTS: list[tuple[Any, str]] = [
     (lost, "no reply"),
     (failed, "error reply"),
-    (lambda _r: {}, "MalformedMessageError"),
     (lambda r: {**r, "label": 3}, "MalformedMessageError"),
-    (lambda r: {**r, "sequence": True}, "MalformedMessageError"),
-    (lambda r: {**r, "epoch": b"short"}, "MalformedMessageError"),
-    (lambda r: {**r, "stage": "train"}, "MalformedMessageError"),
-    (lambda r: {**r, "version": 2}, "StaleMessageError"),
-    (lambda r: {**r, "version": 10**5000}, "MalformedMessageError"),
-    (lambda r: {**r, "epoch": bytes(16)}, "StaleMessageError"),
     (lambda r: {**r, "sequence": r["sequence"] + 1}, "StaleMessageError"),
-    (lambda r: {**r, "sequence": 2**62}, "StaleMessageError"),
-    (hello, "StaleMessageError"),
 ]
-"""Ways to spoil a reply, and what the report calls each."""
+"""Ways to spoil a reply, and what the report calls each; the vectors have more."""

@@ -41,10 +41,12 @@ KINDS = {
     "groups": GROUPS,
     "search": TRIES | SEARCH,
     "search and groups": GROUPS | SEARCH,
+    "prices": {"num_participants": 4, "registration_interval": 3},
 }
 REPLIED = {
     *("status", "alias", "num-classes", "public-key", "modulus", "sealed-keys", "registration"),
     *("distribution", "contribution", "finding", "decisions", "unwilling", "chosen"),
+    *("draws.decisions", "draws.unwilling"),
 }
 """Names, keys, ciphertexts, bits, an index, and findings that all nodes share."""
 OTHER_LABELS = {
@@ -94,7 +96,8 @@ def shapes(nodes: Nodes) -> list[Any]:
 @cache
 def usual_shapes(kind: str, simulated: bool) -> list[Any]:
     """Return the shapes of a run in which no client's labels are changed."""
-    return shapes(run(COUNTS, simulated, **KINDS[kind]))
+    counts = skewed_counts(40) if kind == "prices" else COUNTS
+    return shapes(run(counts, simulated, **KINDS[kind]))
 
 
 @pytest.mark.parametrize("labels", OTHER_LABELS.values(), ids=OTHER_LABELS)
@@ -116,12 +119,11 @@ def test_labels_change_no_message_and_no_size(
 @pytest.mark.parametrize("labels", [[1, 0, 0, 0], [0, 0, 0, 10**9], [2**38] * 4])
 def test_with_prices_labels_change_no_size(labels: list[int]) -> None:
     """Each node gets the same messages; only how often all are asked to settle may change."""
-    settings: Any = {"num_participants": 4, "registration_interval": 3}
-    counts, changed = skewed_counts(40), skewed_counts(40)
-    changed[3] = labels
-    one, other = (map(repr, shapes(run(each, **settings))) for each in (counts, changed))
-    assert set(one) == set(other)
-    assert any(e.stage == "settle" for e in run(counts, **settings).exchanges)
+    counts = skewed_counts(40)
+    counts[3] = labels
+    usual = usual_shapes("prices", simulated=True)
+    assert set(map(repr, usual)) == set(map(repr, shapes(run(counts, **KINDS["prices"]))))
+    assert any(stage == "settle" for stage, *_ in usual)
 
 
 def ways_to_write(number: int, size: int) -> set[bytes]:

@@ -140,7 +140,7 @@ class Federation(RuleBasedStateMachine):
         if self.server_round == 1 or len(away) > 3:
             away = set()
         self.present = set(IDS) - away
-        # Whose last answer in this round, at join or at participate, was no.
+        # Whose last answer in this round, at join or to a draw, was no.
         self.said_no: dict[str, set[int]] = {"status": set(), "unwilling": set()}
         self.num_batches = 0
         self.forget_replies()
@@ -170,12 +170,12 @@ class Federation(RuleBasedStateMachine):
         """Let the server go on with the replies it has."""
         before, batch, inbox = self.state, self.batch, dict(self.inbox)
         assert batch is not None
-        for field, yes in (("status", 0), ("unwilling", b"\0")):
+        for field, yes in (("status", 0), ("unwilling", b"\0"), ("draws.unwilling", b"\0")):
             for node_id, reply in inbox.items():
                 genuine = self.is_whole(node_id, reply) and node_id not in self.forged
                 if genuine and field in reply:
                     change = set.discard if reply[field] == yes else set.add
-                    change(self.said_no[field], node_id)
+                    change(self.said_no[field.removeprefix("draws.")], node_id)
         forged = len(self.forged & batch.requests.keys())
         self.go_on(lambda: self.selector.step(before, inbox))
         if self.state is not before:

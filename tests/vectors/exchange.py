@@ -30,8 +30,14 @@ ROWS = (
     [[1000 * own + place for place in range(15)] for own in (1, 2, 3)],
 )
 NOISE = [[1] + [0] * 14, [0, 0, 0, -1] + [0] * 11, [0, 2] + [0] * 13]
-_SUM: dict[str, Any] = {"sums": b"\x02" * 128, "num-clients": 100, "exchange": 0}
-_DRAW = _SUM | {"first-round": 7, "num-rounds": 5, "num-tries": 10}
+_DRAW: dict[str, Any] = {
+    "sums": b"\x02" * 128,
+    "num-clients": 100,
+    "exchange": 0,
+    "first-round": 7,
+    "num-rounds": 5,
+    "num-tries": 10,
+}
 
 
 def messages() -> Iterator[Case]:
@@ -80,7 +86,7 @@ def messages() -> Iterator[Case]:
         ("register", " without a key", {"num-joined": 1}),
         ("register", " in an epoch that goes on", {"num-joined": 1, "state": bytes(208)}),
         ("open", "", opened),
-        ("settle", "", _SUM),
+        ("settle", "", _DRAW),
         ("participate", "", _DRAW),
         (
             "determine",
@@ -111,7 +117,12 @@ def messages() -> Iterator[Case]:
         ("open", "", {"sealed": bytes(112)}),
         ("open", ", signed", {"sealed": bytes(112), "signature": bytes(96)}),
         ("settle", "", {"contribution": b"\x0a" * 128, "finding": []}),
-        ("settle", ", settled", {"finding": [0.7, 0.1]}),
+        (
+            "settle",
+            ", settled",
+            {"finding": [0.7, 0.1], "draws.decisions": b"\x06" * 7, "draws.unwilling": b"\x08"},
+        ),
+        ("settle", ", settled without draws", {"finding": []}),
         ("participate", "", {"decisions": b"\x06" * 7, "unwilling": b"\x08"}),
         ("determine", "", {"chosen": [0, 9, 3]}),
     ]

@@ -103,9 +103,10 @@ class Node:
     weight: float
     spent: float = 0.0
     """The spent part of its budget of sums."""
-    last_result: list[float] = field(default_factory=list)
-    kept: State | None = None
-    """The state that `last_result` holds in flat form."""
+    chance: float = 0.0
+    """The probability with which it draws, times N / V."""
+    taken_at: float = 0.0
+    """What was spent when it took this chance."""
 
     def is_spent(self, terms: Terms) -> bool:
         """Return whether its budget of sums is spent."""
@@ -114,6 +115,16 @@ class Node:
     def cost(self, terms: Terms) -> float:
         """Return the part of its budget of sums that one sum costs."""
         return max(1.0, self.weight) ** 2 / terms.sum_budget
+
+    def drawn(self, latest: float, terms: Terms) -> float:
+        """Return the probability with which it draws, and keep it."""
+        average = terms.volunteers / terms.clients
+        if latest == average or terms.sum_budget == float("inf"):
+            return latest
+        if self.spent < 5.0 * self.taken_at - 1e-9:
+            return min(1.0, self.chance * average)
+        self.chance, self.taken_at = latest / average, self.spent
+        return latest
 
 
 # --- what a node tells ----------------------------------------------------------------------------
@@ -484,7 +495,7 @@ def epoch(
         for node, rng in zip(nodes, draws, strict=True):
             is_spent = node.is_spent(terms)
             told.append(numbers(state, node, rng, is_spent=is_spent))
-            node.spent += node.cost(terms)
+            node.spent = min(1.0, node.spent + node.cost(terms))
         told += noise_of_members(state, seed, sequence, exchange)
         return [sum(column) for column in zip(*told, strict=True)]
 
@@ -493,17 +504,15 @@ def epoch(
     if not terms.has_prices or terms.drowns:
         return [min(1.0, terms.volunteers / terms.clients)] * terms.clients, None, 1
     while True:
-        state, found = advanced(state, sums), []
+        state = advanced(state, sums)
         exchange += 1
         draws = rngs(exchange)
-        for node, rng in zip(nodes, draws, strict=True):
-            is_spent = node.is_spent(terms)
-            at = node.kept if is_spent and node.kept else state
-            found.append(probability(terms, at, node, rng.random()))
+        found = [
+            probability(terms, state, node, rng.random())
+            for node, rng in zip(nodes, draws, strict=True)
+        ]
         if state.settled or state.num_sums >= min(MOST_SUMS, terms.sum_budget):
             break
         sums = add_up(draws)
-    for node in nodes:
-        if not node.is_spent(terms) or not node.kept:
-            node.kept, node.last_result = state, replace(state, num_sums=1).as_floats()
-    return found, state, exchange
+    drawn = [node.drawn(latest, terms) for node, latest in zip(nodes, found, strict=True)]
+    return drawn, state, exchange

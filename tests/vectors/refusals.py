@@ -45,6 +45,7 @@ from vectors.steps import (
     registered,
     rounds_to_draw,
     session,
+    settled,
     sum_request,
 )
 
@@ -189,7 +190,7 @@ def _register() -> Iterator[Case]:
     yield session("another key after the first sum", joined(), first, read, refused(late))
     wrong = overall(ANNOUNCED)
     wrong[0] += 1
-    spoilt = refused(ask("participate", draw() | sum_request(total=wrong), 4))
+    spoilt = refused(ask("participate", draw(total=wrong), 4))
     yield session("another key after a refused sum", joined(), first, spoilt, refused(late))
     key = delivered(announced=WEIGHTED)
     yield refused_session("a weight without a mean", joined(WEIGHTED), "register", key)
@@ -216,7 +217,7 @@ def _register() -> Iterator[Case]:
 
 def _sums() -> Iterator[Case]:
     for stage, values in (
-        ("settle", sum_request()),
+        ("settle", draw()),
         ("participate", draw()),
         ("determine", choose(ANNOUNCED, ((0, 2, 3),))),
     ):
@@ -243,9 +244,9 @@ def _sums() -> Iterator[Case]:
         ("under another key", {"sums": foreign}),
         ("that is exchange 1", {"exchange": 1}),
     ):
-        draws, sums = draw() | sum_request(**changes), sum_request(**changes)
-        yield refused_session(f"a sum {name}", registered(), "participate", draws)
-        yield refused_session(f"a sum {name}, to settle", registered(), "settle", sums)
+        values = draw(**changes)
+        yield refused_session(f"a sum {name}", registered(), "participate", values)
+        yield refused_session(f"a sum {name}, to settle", registered(), "settle", values)
     for name, vector in (
         ("that is not in the clear", sum_request()["sums"]),
         ("with a number below zero", b"\x80" + sum_request(CLEAR)["sums"][1:]),
@@ -261,24 +262,22 @@ def _sums() -> Iterator[Case]:
         ("that comes after the rule is settled", {"exchange": 1}),
         ("that comes after one that is missing", {"exchange": 2}),
     ):
-        step = refused(ask("participate", draw() | sum_request(**changes), 4))
+        step = refused(ask("participate", draw(**changes), 4))
         yield after_a_draw(f"another sum {name}", step)
-    wrong = refused(ask("participate", draw() | sum_request(total=one_more)))
+    wrong = refused(ask("participate", draw(total=one_more)))
     for name, values in (
         ("the right sum", draw()),
-        ("the same sum", draw() | sum_request(total=one_more)),
+        ("the same sum", draw(total=one_more)),
         ("a later sum", draw() | {"exchange": 1}),
     ):
         step = refused(ask("participate", values, 4))
         yield session(f"{name} after a refused one", registered(), wrong, step)
-    yield after_a_draw(
-        "to settle what was settled by a draw", refused(ask("settle", sum_request(), 4))
-    )
+    yield after_a_draw("to settle what was settled by a draw", refused(ask("settle", draw(), 4)))
 
 
 def _search() -> Iterator[Case]:
     told = ref.expectations(SEARCHED, COUNTS[1], overall(SEARCHED))
-    first = ask("settle", sum_request(SEARCHED), decrypts_to={"contribution": told})
+    first = ask("settle", draw(SEARCHED), decrypts_to={"contribution": told})
     good = expected(SEARCHED)
     for name, changes in (
         ("of two clients", {"num-clients": 2}),
@@ -289,20 +288,21 @@ def _search() -> Iterator[Case]:
         ("above all clients", {"total": [10 * SCALE] * 15}),
         ("that do not decrypt", {"sums": bytes(128)}),
     ):
-        step = refused(ask("settle", sum_request(SEARCHED, 1, **changes), 4))
+        step = refused(ask("settle", draw(SEARCHED, 1, **changes), 4))
         yield session(f"expectations {name}", registered(SEARCHED), first, step)
-        draws = draw(SEARCHED, 1) | sum_request(SEARCHED, 1, **changes)
-        step = refused(ask("participate", draws, 4))
+        step = refused(ask("participate", draw(SEARCHED, 1, **changes), 4))
         yield session(f"expectations {name}, to draw", registered(SEARCHED), first, step)
     early = ask("participate", draw(SEARCHED), 4)
     late = refused(ask("participate", draw(SEARCHED, 1), 5))
     yield session("another sum after a draw", registered(SEARCHED), first, early, late)
     found = ref.candidates(SEARCHED)[ref.best_candidate(good, 4)]
-    second = answers(ask("settle", sum_request(SEARCHED, 1), 4), {"finding": found})
-    again = refused(ask("settle", sum_request(SEARCHED, 1), 5))
+    p = ref.own_probabilities(SEARCHED, COUNTS[1], overall(SEARCHED))
+    reply = settled(p[ref.best_candidate(good, 4)], found)
+    second = answers(ask("settle", draw(SEARCHED, 1), 4), reply)
+    again = refused(ask("settle", draw(SEARCHED, 1), 5))
     yield session("to settle a search again", registered(SEARCHED), first, second, again)
     for name, total in (("a third sum", good), ("a third sum like the first", overall(SEARCHED))):
-        third = refused(ask("settle", sum_request(SEARCHED, 2, total=total), 5))
+        third = refused(ask("settle", draw(SEARCHED, 2, total=total), 5))
         yield session(name, registered(SEARCHED), first, second, third)
 
 
@@ -312,6 +312,11 @@ def _draws() -> Iterator[Case]:
         yield refused_session(
             f"{rounds} x {tries} draws of 200", registered(), "participate", asked
         )
+    too_many = refused(ask("settle", draw() | rounds_to_draw(1, 201)))
+    p = ref.own_probabilities(ANNOUNCED, COUNTS[1], overall(ANNOUNCED))[0]
+    six = answers(ask("settle", draw(), 4), settled(p))
+    more = refused(ask("participate", draw() | rounds_to_draw(1, 195), 5))
+    yield session("more draws than 200, on settling", registered(), too_many, six, more)
     parts = [
         ask("participate", draw() | rounds_to_draw(1, tries), sequence)
         for sequence, tries in enumerate((150, 51, 50, 1), start=3)
@@ -325,7 +330,7 @@ def _draws() -> Iterator[Case]:
     many = GROUPED | {"max-draws": 200}
     p = 12 / 20
     told = {"decisions": decisions(p, 1, 1, 66), "unwilling": b"\0"}
-    values = draw(many) | sum_request(many, **_CLIENTS)
+    values = draw(many, **_CLIENTS)
     full = answers(ask("participate", values | rounds_to_draw(1, 66)), told)
     more = refused(ask("participate", values | rounds_to_draw(1, 1), 4))
     name = "draws of twelve volunteers for four places, which count three times"
@@ -338,7 +343,7 @@ def _determine() -> Iterator[Case]:
     yield refused_session("a sum before any draw", registered(), "determine", some)
     wrong = overall(ANNOUNCED)
     wrong[0] += 1
-    spoilt = refused(ask("participate", draw() | sum_request(total=wrong)))
+    spoilt = refused(ask("participate", draw(total=wrong)))
     step = refused(ask("determine", some, 4))
     yield session("a sum after a refused sum of all", registered(), spoilt, step)
     size, five = len(some["sums"]), choose(ANNOUNCED, [(0, 2, 3, 4, 5)])

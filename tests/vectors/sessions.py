@@ -43,7 +43,7 @@ from vectors.steps import (
     registered,
     rounds_to_draw,
     session,
-    sum_request,
+    settled,
 )
 
 TRIES: Final = ((0, 2, 3, 4), (2, 3, 4, 7), (0, 5, 6, 8))
@@ -189,29 +189,35 @@ def _keys() -> Iterator[Case]:
 
 
 def _settles() -> Iterator[Case]:
-    settled_reply = {"finding": b""}
-    settled = answers(ask("settle", sum_request()), settled_reply)
-    yield session("given thresholds are settled at once", registered(), settled)
+    at_once = answers(ask("settle", draw()), settled(P_OWN))
+    yield session("given thresholds are settled at once", registered(), at_once)
+    owner, last = FRANK | {"max-draws-per-day": 5}, {"finding": b""}
+    undrawn = answers(ask("settle", draw()), last)
+    yield session("a sixth draw in a day of five, on settling", registered(), undrawn, owner=owner)
     told = ref.expectations(SEARCHED, COUNTS[1], overall(SEARCHED))
-    first = ask("settle", sum_request(SEARCHED), decrypts_to={"contribution": told})
+    first = ask("settle", draw(SEARCHED), decrypts_to={"contribution": told})
     best = ref.best_candidate(expected(SEARCHED), 4)
     found = ref.candidates(SEARCHED)[best]
-    second = answers(ask("settle", sum_request(SEARCHED, 1), 4), {"finding": found})
     p = ref.own_probabilities(SEARCHED, COUNTS[1], overall(SEARCHED))
+    second = answers(ask("settle", draw(SEARCHED, 1), 4), settled(p[best], found))
     reply = {"decisions": decisions(p[best]), "unwilling": b"\0"}
     third = answers(ask("participate", draw(SEARCHED, 1), 5), reply)
     yield session("a search finds thresholds", registered(SEARCHED), first, second, third)
+    all_draws = draw(SEARCHED) | rounds_to_draw(1, 200)
+    early = ask("settle", all_draws, decrypts_to={"contribution": told})
+    name = "draws that were asked for too early cost nothing"
+    yield session(name, registered(SEARCHED), early, second, third)
     third = third | {"request": ask("participate", draw(SEARCHED, 1), 4)["request"]}
     yield session("a draw may bring the last sum", registered(SEARCHED), first, third)
     without = overall(SEARCHED)
     place = 5 + ref.slots_of(SEARCHED, COUNTS[1])[1]
     without[place], without[5] = 0, without[5] + without[place]
     told = ref.expectations(SEARCHED, COUNTS[1], without)
-    asked = ask("settle", sum_request(SEARCHED, total=without), decrypts_to={"contribution": told})
+    asked = ask("settle", draw(SEARCHED, total=without), decrypts_to={"contribution": told})
     yield session("a search without the node's own", registered(SEARCHED), asked)
     five = [5] + [0] * 10
-    more = sum_request(total=five) | {"num-clients": 5}
-    half = answers(ask("settle", more), settled_reply)
+    more = draw(total=five) | {"num-clients": 5}
+    half = answers(ask("settle", more), settled(4 / 5))
     yield session("a sum of just above half of the nodes that joined", registered(), half)
     wide = ANNOUNCED | paper([1, 2, 4], "search")
     p = ref.own_probabilities(wide, COUNTS[1], overall(wide))
@@ -242,7 +248,7 @@ def _draws() -> Iterator[Case]:
     without = overall(ANNOUNCED)
     place = ref.slots_of(ANNOUNCED, COUNTS[1])[0]
     without[0], without[place] = without[0] + without[place], 0
-    alone = drawn(draw() | sum_request(total=without), 4 / 9)
+    alone = drawn(draw(total=without), 4 / 9)
     yield session("a node without its own in the sum draws like any other", registered(), alone)
     reply = DRAWS | {"unwilling": ref.bits([False, True])}
     step, owner = answers(ask("participate", draw()), reply), OWNER | {"unwilling-rounds": [2]}

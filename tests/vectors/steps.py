@@ -82,9 +82,9 @@ def sum_request(
     return {"sums": vector, "num-clients": len(COUNTS), "exchange": exchange} | changes
 
 
-def draw(announced: Announced = ANNOUNCED, exchange: int = 0) -> dict[str, Any]:
-    """Return a request to draw for two rounds of three tries."""
-    return sum_request(announced, exchange) | rounds_to_draw(2, 3)
+def draw(announced: Announced = ANNOUNCED, exchange: int = 0, /, **changes: Any) -> dict[str, Any]:
+    """Return a sum, and the request to draw for two rounds of three tries."""
+    return sum_request(announced, exchange, **changes) | rounds_to_draw(2, 3)
 
 
 def rounds_to_draw(rounds: int, tries: int, first: int = 1) -> dict[str, Any]:
@@ -96,6 +96,11 @@ def decisions(p: float, first: int = 1, rounds: int = 2, tries: int = 3) -> byte
     """Return the draws of the node of row 1."""
     rows = ref.keyed_draws(ref.keys_of_draws(7, "1", tries), first, rounds, tries)
     return ref.bits(x < p for row in rows for x in row)
+
+
+def settled(p: float, finding: Any = b"") -> dict[str, Any]:
+    """Return the reply of the node of row 1 once the rule is settled, with its draws."""
+    return {"finding": finding, "draws.decisions": decisions(p), "draws.unwilling": b"\0"}
 
 
 def first_draw(announced: Announced = ANNOUNCED, sequence: int = 3) -> Case:

@@ -32,7 +32,7 @@ The gradient of D is ``(sum P_i / V - 1, m + r b, sum P_i (w_i - w) / V)``.
 then P and ``P w p`` at one point per exchange. These sums give the gradient of D at that point, for
 any t. Between exchanges, every node minimises D over the same synthetic clients, whose shares fit
 all sums so far and allow for their noise (`synthetic`). Prices count as settled once the number of
-volunteers is close to V and, as far as the noise lets one see, little is left to gain.
+volunteers is close to V and, as far as the noisy sums show, little is left to gain.
 
 *The same prices everywhere.* Everything is computed from integer sums, Philox's uniform numbers and
 smooth functions of them. Newton's method ends far below 1e-9, and prices are rounded to multiples

@@ -13,7 +13,7 @@ Curve = Callable[[Floats], tuple[float, Floats, Floats]]
 _MOST_STEPS: Final = 100
 _MOST_HALVINGS: Final = 20
 _CLOSE: Final = 1e-14
-"""A step with a decrement no larger than this is the last; it squares an error of about 1e-7."""
+"""The first step with a decrement this small is the last; it squares an error of about 1e-7."""
 
 
 def minimum(  # noqa: PLR0917 - in the order of the formula

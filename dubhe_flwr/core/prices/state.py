@@ -14,7 +14,7 @@ MEMORY: Final = 6
 """Number of latest exchanges that a fit takes into account."""
 
 _LARGEST: Final = 2.0**40
-"""Larger numbers could overflow for some labels only, so that a refusal would reveal them."""
+"""Larger numbers could overflow for some labels only, and a refusal would then reveal them."""
 
 
 class Exchange(NamedTuple):

@@ -33,7 +33,7 @@ _RESISTANCE_OF_CLASS: Final = 0.3
 larger than its noise, the number of volunteers swings between zero and three times V."""
 
 _MISFIT: Final = 0.002
-"""By what fraction of V (N at the opening) synthetic clients may miss a sum without noise."""
+"""Fraction of V (N at the opening) by which synthetic clients may miss a sum without noise."""
 
 
 class Clients(NamedTuple):

@@ -36,12 +36,12 @@ class Run:
     declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
     # Nodes that say their pinned keys make them eligible for a committee.
     candidates: frozenset[int] = frozenset()
-    # How many failed epochs each node was part of; those that lie are in all of them.
+    # How many failed epochs each node was part of; a node that lies is in all of them.
     failures: Mapping[int, int] = field(default_factory=dict)
     num_refused_epochs: int = 0  # in a row; each one halves the number of nodes asked next
     # Identity of the epoch that the next one continues; None if the rule has to start afresh.
     continued: bytes | None = None
-    settled: frozenset[int] = frozenset()  # nodes that settled in the last epoch that was settled
+    settled: frozenset[int] = frozenset()  # nodes that settled in the last settled epoch
 
 
 @dataclass(frozen=True, slots=True)

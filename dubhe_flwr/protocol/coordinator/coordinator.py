@@ -19,7 +19,8 @@ outcome. The class of the outcome alone decides what comes next:
 | `Open` | `OpenedSum` | `Settle` |
 | `Open` | `CommitteeLost`; also `Appoint`, `Register` | `Join`, once more in the same round |
 | `Settle` | `RegisteredNodes`: the rule needs another sum | `Open` |
-| `Settle` | `Epoch`: the rule is settled | `Participate` |
+| `Settle` | `RoundsDrawn`: the rule is settled, and the nodes have drawn | `Determine` |
+| `Settle` | `Epoch`: the rule needs only one sum | `Participate` |
 | `Settle` | `Refused`: the nodes refuse the epoch | `Join`, once more in the same round |
 | `Participate` | `RoundsDrawn` | `Determine` |
 | `Participate` | `Refused` | `Join`, once more in the same round |

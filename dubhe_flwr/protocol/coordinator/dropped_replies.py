@@ -51,6 +51,7 @@ def dropped(reports: Sequence[StageReport]) -> Counter[str]:
 def remedy(reports: Sequence[StageReport], remedies: Mapping[str, str] = REMEDIES) -> str | None:
     """Return the remedy for the most frequent reason, if every reason has one."""
     known = {f"{reason} at {Stage.JOIN}": hint for reason, hint in remedies.items()}
-    known[f"{DAYS_LIMIT} at {Stage.PARTICIPATE}"] = remedies.get(DAYS_LIMIT, "")
+    for stage in (Stage.SETTLE, Stage.PARTICIPATE):
+        known[f"{DAYS_LIMIT} at {stage}"] = remedies.get(DAYS_LIMIT, "")
     hints = [known.get(reason) for reason, _ in dropped(reports).most_common()]
     return hints[0] if hints and all(hints) else None

@@ -1,14 +1,14 @@
 """The server's record of an epoch: its terms, registered nodes, draws and budgets."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound
-from dubhe_flwr.protocol.wire.messages import JoinRequest, SettleRequest, sums_per_agent
+from dubhe_flwr.protocol.wire.messages import DrawRequest, JoinRequest, RuleSum, sums_per_agent
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
 
 
@@ -39,7 +39,7 @@ class Epoch:
     public: bytes  # what the server needs to add up vectors
     # Encrypted p_l of each registered node, in that order; empty without an agent.
     distributions: tuple[bytes, ...] = field(repr=False)
-    last_sum: SettleRequest = field(repr=False)  # sent to the nodes when they draw
+    last_sum: RuleSum = field(repr=False)  # sent to the nodes when they draw
     num_registered: int  # clients covered by the sum of the registrations
     finding: tuple[float, ...] = ()  # what the rule found
     num_draws: int = 0  # draws charged to each node so far
@@ -106,6 +106,11 @@ class Epoch:
     def draws_charged(self, num_draws: int) -> int:
         """Return what `num_draws` draws cost from a node's budget."""
         return self.announced.draws_charged(num_draws, self.num_registered)
+
+    def charged(self, request: DrawRequest) -> "Epoch":
+        """Return the epoch with a request's draws charged to each node's budget."""
+        cost = self.draws_charged(request.num_rounds * request.num_tries)
+        return replace(self, num_draws=self.num_draws + cost)
 
     def sum_of_distributions(self, indices: Iterable[np.int64]) -> bytes:
         """Return the encrypted sum of ``p_l`` and ``||p_l||^2`` over the clients at `indices`."""

@@ -31,8 +31,8 @@ def planned_at_random(
     ------
     DubheError
         The same error if `on_failure` is "raise", or for a `SettingsError`, which a later round
-        would raise again. A `QuorumError` if the round was given up, or if all nodes
-        declined for a reason that the operator has to fix.
+        would raise again. A `QuorumError` if the round was given up, or if all nodes declined for
+        a reason that the operator has to fix.
     """
     raises = context.settings.on_failure == "raise"
     if isinstance(error, SettingsError):

@@ -64,7 +64,7 @@ def join(
     )
     joined = None
     if counts is not None:
-        budget = memory.budget.of(request, counts)
+        budget = memory.budget.of(counts)
         joined = Membership(
             header.epoch,
             header.sequence,
@@ -72,7 +72,7 @@ def join(
             delivery_key.to_bytes(),
             counts,
             budget,
-            earlier=memory.earlier(request, budget),
+            earlier=memory.earlier(request),
         )
     epochs = (memory.epochs + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
     budget = memory.budget if joined is None else joined.budget
@@ -112,7 +112,6 @@ def register(
     registered = Registration(keys, weight, num_joined=request.num_joined, memory=result)
     population = population_of(joined, request.num_joined, request.num_joined)
     own = own_of(policy, joined, registered, request.num_joined, exchange=0)
-    registered = replace(registered, is_silent=own.last_result is not None)
     if result is None:
         numbers = terms.rule.contribution(own, population)
     else:

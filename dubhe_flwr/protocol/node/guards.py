@@ -9,12 +9,12 @@ from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Regi
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.messages import (
     AppointRequest,
+    DrawRequest,
     KeygenRequest,
     Message,
     OpenRequest,
-    ParticipateRequest,
     RegisterRequest,
-    SettleRequest,
+    RuleSum,
     sums_per_agent,
 )
 
@@ -22,18 +22,16 @@ INVALID_SUM: Final = "The sum is not valid."  # must not say which check failed
 _DIGEST_BYTES: Final = 32
 
 
-def price_of(
-    joined: Membership, registered: Registration | None, request: ParticipateRequest
-) -> int:
+def price_of(joined: Membership, request: DrawRequest) -> int:
     """Return the number of draws that a request costs, in the epoch's and the day's budget."""
-    reading = None if registered is None else registered.reading
+    reading = None if joined.registered is None else joined.registered.reading
     num_registered = request.num_clients if reading is None else reading.num_registered
     num_draws = request.num_rounds * request.num_tries
     return joined.announced.draws_charged(num_draws, num_registered)
 
 
 def is_repeated(joined: Membership, request: Message) -> bool:
-    """Return whether the node has done a request's work before, so that it counts as an epoch."""
+    """Return whether the node did a request's work before; doing it again counts as an epoch."""
     if isinstance(request, AppointRequest | KeygenRequest):
         return joined.was_appointed
     if isinstance(request, RegisterRequest):
@@ -54,7 +52,7 @@ def spend_day(
     spent = num_epochs > policy.max_epochs_per_day or num_draws > policy.max_draws_per_day
     if spent and not policy.simulated:
         raise DailyLimitError(
-            "max_epochs_per_day or max_draws_per_day of this node's owner is reached."
+            "This node has reached its owner's max_epochs_per_day or max_draws_per_day."
         )
     return allowance
 
@@ -73,7 +71,7 @@ def reading_of(registered: Registration) -> Reading:
     return registered.reading
 
 
-def read_before(reading: Reading | None, request: SettleRequest) -> bytes:
+def read_before(reading: Reading | None, request: RuleSum) -> bytes:
     """Return the digests of all sums that the node has read, including this one.
 
     Two sums over different clients would reveal their difference. So a node reads one sum for each
@@ -91,8 +89,9 @@ def read_before(reading: Reading | None, request: SettleRequest) -> bytes:
     return digests
 
 
-def spend_draws(joined: Membership, registered: Registration, price: int) -> Registration:
+def spend_draws(joined: Membership, price: int) -> Registration:
     """Charge draws to the epoch's budget; refuse if it is spent."""
+    registered = registration_of(joined)
     spent = registered.num_draws + price
     if spent > joined.announced.max_draws:
         raise RefusedError("The draws of this epoch are used up.")

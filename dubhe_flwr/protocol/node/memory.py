@@ -1,7 +1,7 @@
 """What a node keeps between two requests, on its own host.
 
 The parts nest: `Memory` holds the `Membership` in the current epoch, which holds the
-`Registration`, which holds the `Reading` of the sums. `SumBudget` and `Allowance` count what a
+`Registration`, which holds the `Reading` of the sums. `LabelBudget` and `Allowance` count what a
 node has spent; `Ledger` carries both from one run to the next.
 """
 
@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final, TypeVar
 
 import numpy as np
@@ -29,7 +30,10 @@ REMEMBERED_EPOCHS: Final = 64
 _REMEMBERED_COUNTS: Final = 64
 """Earlier label counts whose budget a node keeps."""
 
-_VERSION: Final = 11
+_PATIENCE: Final = 5.0
+"""How many times as much the labels must have spent before a node takes another probability."""
+
+_VERSION: Final = 12
 _VERSION_KEY: Final = "version"
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
 
@@ -55,52 +59,63 @@ class Registration(Hidden):
     num_joined: int = 0  # nodes that joined, according to the server
     num_draws: int = 0  # draws charged to the epoch's budget
     num_sums: int = 0  # sums decrypted as an agent
-    is_silent: bool = False  # whether its budget of sums was spent, so its labels entered none
     memory: tuple[float, ...] | None = None  # the rule's, from the epoch that this one continues
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SumBudget(Hidden):
-    """How many sums a node's label counts have entered, in all epochs.
+class LabelBudget(Hidden):
+    """What a node's label counts have revealed, in all epochs, through sums and through draws.
 
-    A node whose label counts change and change back goes on counting where it was. So do two runs
-    at once that balance different histograms of its data.
+    Each sum spends a part of the budget. Draws reveal the probability P with which they are made,
+    so a node keeps P, relative to V / N, until the labels have spent five times as much as when it
+    took this P. With the default noise, the first sum spends at least a sixty-fourth of the budget,
+    which leaves room for three such probabilities.
+
+    If label counts change and change back, their budget picks up where it left off. This also holds
+    if two runs at once balance different histograms of a node's data.
     """
 
-    rule: str = ""  # the rule of `last_result`: name, settings, whether weighted, and C
     label_counts: tuple[int, ...] = ()
-    spent: float = 0.0  # share of the budget, from 0 to 1
-    last_result: tuple[float, ...] = ()  # `Settled.result` from when it last settled here
-    # Earlier label counts (SHA-256, concatenated) and what each has spent, the most first.
+    spent: float = 0.0  # share of the budget of sums, from 0 to 1
+    chance: float = 0.0  # ``P N / V``, with which it last drew; 0 before the first draw
+    taken_at: float = 0.0  # what was spent when it took this chance
+    # Earlier label counts (SHA-256, concatenated); for each, what was spent, chance and taken_at.
     earlier: bytes = b""
-    earlier_spent: tuple[float, ...] = ()
+    earlier_told: tuple[float, ...] = ()
 
-    def of(self, announced: JoinRequest, label_counts: tuple[int, ...]) -> "SumBudget":
-        """Return the budget of these label counts, which starts at 0 if they are new.
-
-        `last_result` is kept if the rule, the weighting and the number of classes are the same.
-        """
-        terms = announced.rule, announced.rule_settings, announced.weighted, len(label_counts)
-        rule = " ".join(map(str, terms))
-        last_result = self.last_result if rule == self.rule else ()
+    def of(self, label_counts: tuple[int, ...]) -> "LabelBudget":
+        """Return the budget of these label counts, which starts at 0 if they are new."""
         if label_counts == self.label_counts:
-            return replace(self, rule=rule, last_result=last_result)
-        keys = split(self.earlier, DIGEST_BYTES)
-        known = dict(zip(keys, self.earlier_spent, strict=False))
+            return self
+        numbers = iter(self.earlier_told)
+        told = zip(numbers, numbers, numbers, strict=False)
+        known = dict(zip(split(self.earlier, DIGEST_BYTES), told, strict=False))
         if self.spent:
-            known[_digest(self.label_counts)] = self.spent
-        spent = known.pop(_digest(label_counts), 0.0)
-        kept = sorted(known.items(), key=lambda each: -each[1])[:_REMEMBERED_COUNTS]
-        earlier, earlier_spent = b"".join(key for key, _ in kept), tuple(each for _, each in kept)
-        return SumBudget(rule, label_counts, spent, last_result, earlier, earlier_spent)
+            known[_digest(self.label_counts)] = self.spent, self.chance, self.taken_at
+        spent, chance, taken_at = known.pop(_digest(label_counts), (0.0, 0.0, 0.0))
+        kept = sorted(known.items(), key=lambda each: -each[1][0])[:_REMEMBERED_COUNTS]
+        earlier, earlier_told = b"".join(key for key, _ in kept), chain(*(each for _, each in kept))
+        return LabelBudget(label_counts, spent, chance, taken_at, earlier, tuple(earlier_told))
 
-    def charged(self, share: float) -> "SumBudget":
-        """Return the budget after a sum that costs this share of it."""
-        return replace(self, spent=self.spent + share)
+    def charged(self, share: float) -> "LabelBudget":
+        """Return the budget after a sum that costs this share of it.
+
+        Once all is spent, sums of noise alone count no more: they must not earn a new chance.
+        """
+        return replace(self, spent=min(1.0, self.spent + share))
 
     def is_spent(self, share: float) -> bool:
         """Return whether a sum that costs this share would exceed the budget."""
         return share > 0.0 and self.spent + share > 1.0 + _ROUNDING
+
+    @property
+    def keeps_chance(self) -> bool:
+        """Whether the labels have entered too few sums since the last draw with a new chance."""
+        return self.spent < _PATIENCE * self.taken_at - _ROUNDING
+
+    def drawn(self, chance: float) -> "LabelBudget":
+        """Return the budget after a draw with a new chance."""
+        return replace(self, chance=chance, taken_at=self.spent)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -112,7 +127,7 @@ class Membership(Hidden):
     announced: JoinRequest
     delivery_key: bytes  # private half of the key for sealed delivery
     label_counts: tuple[int, ...]  # length C, as read when the node joined
-    budget: SumBudget = SumBudget()  # of these label counts
+    budget: LabelBudget = LabelBudget()  # of these label counts
     was_appointed: bool = False  # whether it was asked to be in the committee, or the agent
     earlier: tuple[float, ...] = ()  # how the rule settled in the epoch that this one continues
     result: tuple[float, ...] = ()  # how it settled in this epoch
@@ -154,7 +169,7 @@ class Ledger(Hidden):
     """What a node has spent across runs: its day's allowance and its budget of sums."""
 
     allowance: Allowance = Allowance()
-    budget: SumBudget = SumBudget()
+    budget: LabelBudget = LabelBudget()
 
     def to_fields(self) -> Fields:
         """Return what the node keeps on its own host."""
@@ -174,7 +189,7 @@ class Memory(Hidden):
     epochs: bytes = b""  # identities of the epochs it was asked to join, the current one last
     allowance: Allowance = Allowance()  # spent today
     joined: Membership | None = None  # in the current epoch; None if it did not join
-    budget: SumBudget = SumBudget()  # of the label counts with which it last joined
+    budget: LabelBudget = LabelBudget()  # of the label counts with which it last joined
 
     @property
     def epoch(self) -> bytes:
@@ -186,12 +201,13 @@ class Memory(Hidden):
         starts = range(0, len(self.epochs), EPOCH_ID_BYTES)
         return any(self.epochs[start : start + EPOCH_ID_BYTES] == epoch for start in starts)
 
-    def earlier(self, announced: JoinRequest, budget: SumBudget) -> tuple[float, ...]:
+    def earlier(self, announced: JoinRequest) -> tuple[float, ...]:
         """Return how the rule settled in the epoch that an announced one continues, if known."""
-        before, continued = self.joined, (announced.continues, budget.rule)
-        if before is None or (before.epoch, before.budget.rule) != continued:
+        before = self.joined
+        if before is None or before.epoch != announced.continues:
             return ()
-        return before.result
+        same = _rule_of(before.announced) == _rule_of(announced)
+        return before.result if same else ()
 
     def to_fields(self) -> Fields:
         """Return what the node keeps on its own host."""
@@ -211,12 +227,20 @@ class Memory(Hidden):
         """Return the memory with what other runs have spent, taken from a ledger."""
         joined, budget = self.joined, ledger.budget
         if joined is not None:
-            own, others = joined.budget, budget.of(joined.announced, joined.label_counts)
-            spent = max(own.spent, others.spent)
-            joined = replace(
-                joined, budget=replace(others, spent=spent, last_result=own.last_result)
+            own, others = joined.budget, budget.of(joined.label_counts)
+            latest = max(own, others, key=lambda each: each.taken_at)
+            told = replace(
+                others,
+                spent=max(own.spent, others.spent),
+                chance=latest.chance,
+                taken_at=latest.taken_at,
             )
+            joined = replace(joined, budget=told)
         return replace(self, allowance=ledger.allowance, budget=budget, joined=joined)
+
+
+def _rule_of(announced: JoinRequest) -> tuple[str, str, bool]:
+    return announced.rule, announced.rule_settings, announced.weighted
 
 
 def _digest(label_counts: tuple[int, ...]) -> bytes:

@@ -17,7 +17,7 @@ from dubhe_flwr.protocol.node.guards import (
     spend_draws,
     spend_sums,
 )
-from dubhe_flwr.protocol.node.memory import Keep, Membership, Registration
+from dubhe_flwr.protocol.node.memory import Keep, LabelBudget, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing
 from dubhe_flwr.protocol.node.settle import read_sum
 from dubhe_flwr.protocol.vaults import Label
@@ -35,15 +35,31 @@ def participate(
     policy: NodePolicy, joined: Membership, request: ParticipateRequest, keep: Keep
 ) -> ParticipateReply:
     """Draw, for each round and try, whether the node volunteers."""
-    price = price_of(joined, joined.registered, request)
-    spend_draws(joined, registration_of(joined), price)  # refused before any work
+    price = price_of(joined, request)
+    spend_draws(joined, price)  # refused before any work
     joined, _ = read_sum(policy, joined, request, keep)
-    registered = spend_draws(joined, registration_of(joined), price)
+    registered = spend_draws(joined, price)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     unwilling = [not is_willing(policy, server_round) for server_round in rounds]
-    keep(replace(joined, registered=registered))
-    decisions = _draws(policy, joined, request) < reading_of(registered).probability
-    return write_draws(decisions, unwilling)
+    probability, budget = _probability(joined, reading_of(registered))
+    keep(replace(joined, registered=registered, budget=budget))
+    return write_draws(_draws(policy, joined, request) < probability, unwilling)
+
+
+def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudget]:
+    """Return the probability with which to draw: an earlier one while the node keeps it.
+
+    The average probability reveals nothing about labels, so the node uses it and does not keep it.
+    """
+    budget, latest = joined.budget, reading.probability
+    num_volunteers = joined.announced.num_volunteers(reading.num_registered)
+    share = num_volunteers / reading.num_registered
+    is_average = latest == min(1.0, share)
+    if is_average or joined.terms.rule.sum_budget(num_volunteers) is None:
+        return latest, budget
+    if budget.keeps_chance:
+        return min(1.0, budget.chance * share), budget
+    return latest, budget.drawn(latest / share)
 
 
 def determine(

@@ -1,14 +1,23 @@
 """The node's state machine: `ClientSession` takes one request and returns its reply.
 
 It opens the request, checks that it is current and within the owner's limits, and passes it to the
-function for its stage. Whatever goes wrong becomes a typed error that reveals no label.
+function for its stage. Once the rule is settled, the node draws for the same request, as if it had
+received two. Whatever goes wrong becomes a typed error that reveals no label.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
 from traceback import walk_tb
 from typing import Any, Final
 
-from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
+from dubhe_flwr.errors import (
+    DailyLimitError,
+    DubheError,
+    ProtocolError,
+    RefusedError,
+    StaleMessageError,
+)
 from dubhe_flwr.protocol.node.enter import join, make_key, register
 from dubhe_flwr.protocol.node.guards import is_repeated, price_of, spend_day
 from dubhe_flwr.protocol.node.member import appoint, open_sum
@@ -29,6 +38,7 @@ from dubhe_flwr.protocol.wire.messages import (
     OpenRequest,
     ParticipateRequest,
     RegisterRequest,
+    SettleReply,
     SettleRequest,
 )
 
@@ -98,17 +108,24 @@ class ClientSession:
         return reply
 
     def _answer(self, header: Envelope, request: Message) -> Message:
-        memory = self.memory
-        if memory.epoch != header.epoch:
+        if self.memory.epoch != header.epoch:
             raise StaleMessageError("The request belongs to an epoch that this node is not in.")
-        if header.sequence <= memory.sequence:
+        if header.sequence <= self.memory.sequence:
             raise StaleMessageError("The request was already answered.")
+        reply = self._answer_in_epoch(header, request)
+        if isinstance(reply, SettleReply) and reply.contribution is None:
+            # At its owner's daily limit, a node settles without drawing, and may draw tomorrow.
+            with suppress(DailyLimitError):
+                drawn: Any = self._answer_in_epoch(header, ParticipateRequest(**asdict(request)))
+                return replace(reply, draws=drawn)
+        return reply
+
+    def _answer_in_epoch(self, header: Envelope, request: Message) -> Message:
+        memory = self.memory
         joined = memory.joined
         if joined is None:
             raise RefusedError("This node did not join this epoch.")
-        price = 0
-        if isinstance(request, ParticipateRequest):
-            price = price_of(joined, joined.registered, request)
+        price = price_of(joined, request) if isinstance(request, ParticipateRequest) else 0
         again = int(is_repeated(joined, request))
         allowance = spend_day(self.policy, memory.allowance, self._today, again, price)
 

@@ -10,19 +10,30 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import DubheError, RefusedError
-from dubhe_flwr.protocol.node.guards import INVALID_SUM, read_before, reading_of, registration_of
+from dubhe_flwr.protocol.node.guards import (
+    INVALID_SUM,
+    price_of,
+    read_before,
+    reading_of,
+    registration_of,
+    spend_draws,
+)
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Rule, Settled, Unsettled
 from dubhe_flwr.protocol.vaults import Label, Vault
-from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest
+from dubhe_flwr.protocol.wire.messages import RuleSum, SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
 
 def settle(
     policy: NodePolicy, joined: Membership, request: SettleRequest, keep: Keep
 ) -> SettleReply:
-    """Continue with the rule: contribute to the next sum, or report that the rule is settled."""
+    """Continue with the rule: contribute to the next sum, or report that the rule is settled.
+
+    Once it is settled, the session lets the node draw for the same request.
+    """
+    spend_draws(joined, price_of(joined, request))  # refused before any work
     joined, outcome = read_sum(policy, joined, request, keep)
     if outcome is None:
         raise RefusedError("This node already answered this exchange.")
@@ -49,8 +60,7 @@ def own_of(
     else:
         rng = np.random.default_rng(secrets.randbits(128))
     is_spent = joined.budget.is_spent(share_of_budget(joined, registered.weight, num_clients))
-    last_result = joined.budget.last_result if is_spent else None
-    return Own(joined.counts, registered.weight, rng, last_result)
+    return Own(joined.counts, registered.weight, rng, is_spent)
 
 
 def share_of_budget(joined: Membership, weight: float, num_clients: int) -> float:
@@ -67,7 +77,7 @@ def share_of_budget(joined: Membership, weight: float, num_clients: int) -> floa
 
 
 def read_sum(
-    policy: NodePolicy, joined: Membership, request: SettleRequest, keep: Keep
+    policy: NodePolicy, joined: Membership, request: RuleSum, keep: Keep
 ) -> tuple[Membership, Settled | Unsettled | None]:
     """Read a sum over all nodes, and return the rule's outcome; None if it was read before.
 
@@ -100,9 +110,6 @@ def read_sum(
     joined = replace(joined, registered=replace(registered, reading=reading))
     if isinstance(outcome, Settled) and outcome.result:
         joined = replace(joined, result=outcome.result)
-        # A node keeps the prices with which its budget ran out.
-        if not (registered.is_silent or own.last_result):
-            joined = replace(joined, budget=replace(joined.budget, last_result=outcome.result))
     keep(joined)
     return joined, outcome
 
@@ -111,7 +118,7 @@ def _outcome(
     own: Own,
     joined: Membership,
     registered: Registration,
-    request: SettleRequest,
+    request: RuleSum,
     num_registered: int,
 ) -> Settled | Unsettled:
     """Decrypt a sum and return the rule's outcome."""
@@ -139,9 +146,6 @@ def _outcome(
         raise RefusedError(INVALID_SUM)
     if request.exchange + 1 >= num_sums and isinstance(outcome, Unsettled):
         outcome = Settled(outcome.probability)
-    if registered.is_silent and not joined.budget.last_result:
-        # Different prices, say after a change of settings, would reveal more about its labels.
-        return replace(outcome, probability=min(1.0, num_volunteers / num_registered))
     return outcome
 
 
@@ -201,7 +205,7 @@ def decrypted_sum(
     return vault.read(keys, label, total, num_clients)
 
 
-def _check_number(joined: Membership, registered: Registration, request: SettleRequest) -> None:
+def _check_number(joined: Membership, registered: Registration, request: RuleSum) -> None:
     """Refuse a sum over too few or too many clients, and any sum after the rule is settled."""
     num_clients, announced = request.num_clients, joined.announced
     reading = registered.reading

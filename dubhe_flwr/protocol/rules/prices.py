@@ -209,10 +209,9 @@ class Prices(Rule):
         state = advanced(
             design, memory, fixed_point, sums.tobytes(), num_clients, population.noise_in_sum
         )
-        prices = design.restored(own.last_result) if own.last_result else state
         labels, weight = self._position(own, population)
         dither = own.rng.random()
-        (probability,) = design.probabilities(prices, labels, num_clients, weight, dither).tolist()
+        (probability,) = design.probabilities(state, labels, num_clients, weight, dither).tolist()
         # Sums that label counts may no longer enter would contain only noise.
         most = min(1 + _MOST_EXCHANGES, self.sum_budget(volunteers) or inf)
         if state.settled or state.num_sums >= most:
@@ -239,7 +238,7 @@ class Prices(Rule):
     ) -> NDArray[np.int64]:
         """Return the node's contribution and noise; the noise alone if its budget is spent."""
         values = self._design(population).values(state, *self._position(own, population))[0]
-        if own.last_result is not None or self._drowns(population.num_volunteers):
+        if own.is_silent or self._drowns(population.num_volunteers):
             values = np.zeros(values.size)
         noise, deviations = np.zeros(values.size), self.deviations(population, state.num_sums)
         if deviations is not None:

@@ -37,7 +37,7 @@ class Frame:
     max_clients : int
         Most clients that a sum covers.
     largest_weight : float (default: 1)
-        Largest weight of a node; 1 where all count the same.
+        Largest weight of a node; 1 if all count the same.
     continues : bool (default: False)
         Whether the rule starts from the result of an earlier epoch.
     """
@@ -60,16 +60,15 @@ class Own:
         Its weight in aggregation, relative to the mean.
     rng : numpy.random.Generator
         Its own generator, for random rounding and noise.
-    last_result : tuple of float, optional (default: none)
-        `Settled.result` from when the rule last settled at this node, if its budget of sums is
-        spent. The rule then contributes nothing that depends on the labels, and the node keeps
-        its probability.
+    is_silent : bool (default: False)
+        Whether its budget of sums is spent. The rule then contributes nothing that depends on the
+        labels.
     """
 
     label_counts: NDArray[np.int64]
     weight: float = 1.0
     rng: np.random.Generator = field(default_factory=lambda: generator(0))
-    last_result: tuple[float, ...] | None = None
+    is_silent: bool = False
 
     @cached_property
     def distribution(self) -> NDArray[np.int64]:
@@ -128,8 +127,7 @@ class Settled:
     finding : tuple of float (default: empty)
         What the rule reports to the operator; the same at every node.
     result : tuple of float (default: empty)
-        What the next epoch may start from, and what the node falls back on once its label counts
-        may enter no further sum (`Own.last_result`); the same at every node.
+        What the next epoch may start from; the same at every node.
     """
 
     probability: float

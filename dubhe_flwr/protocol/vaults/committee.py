@@ -361,7 +361,11 @@ class Committee(Vault):
                     f"Member {place + 1} of the committee is not a trusted node that was "
                     f"appointed under these parameters: {error}"
                 ) from None
-        _check_ranks(pinned, signers)
+        if not _may_be_members([pinned.trusted.rank(signer) for signer in signers]):
+            raise UntrustedError(
+                f"The committee is not three of the first {CANDIDATES} trusted keys, in their "
+                "order."
+            )
         return b"".join(signers)
 
     # --- the server -------------------------------------------------------------------------------
@@ -419,14 +423,6 @@ class _PadAdder(Adder):
         return True
 
 
-def _check_ranks(pinned: PinnedKeys, signers: Sequence[bytes]) -> None:
-    """Check that the members are among the first trusted keys, in their order."""
-    if not _may_be_members([pinned.trusted.rank(signer) for signer in signers]):
-        raise UntrustedError(
-            f"The committee is not three of the first {CANDIDATES} trusted keys, in their order."
-        )
-
-
 def _may_be_members(ranks: Sequence[int]) -> bool:
     """Return whether keys of these ranks can form a committee: among the first, in order."""
     return list(ranks) == sorted(set(ranks)) and ranks[-1] < CANDIDATES
@@ -473,10 +469,8 @@ def _pad_name(group: bytes, label: Label, number: int) -> bytes:
     """Return the name of the pads of a sum.
 
     Pads differ between nodes that were given different group keys, or that expect vectors of
-    different lengths.
-
-    If the pads were the same, a member's noise, tagged under one key, would cancel out of a tag
-    under the other key and leave an exact number.
+    different lengths. If the pads were the same, a member's noise, tagged under one key, would
+    cancel out of a tag under the other key and leave an exact number.
     """
     return prefixed(_name(label), number.to_bytes(8), _digest(group))
 

@@ -15,11 +15,9 @@ from dubhe_flwr.he.layout import Layout, Slots
 from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import SealingContext, open_sealed, seal, sealed_bytes
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
-from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol.vaults.vault import Adder, Label, Numbers, Seat, Vault
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
-    DeliveredKey,
     JoinRequest,
     KeygenReply,
     KeygenRequest,
@@ -84,7 +82,12 @@ class Paillier(Vault):
             own = seat.delivery_key.public_bytes
             told = own, request.mean_examples, request.state
             statement = self._statement(seat, agent, public_key, *told)
-            _check_signed(seat.pinned, delivered, statement)
+            try:
+                seat.pinned.trusted.signer(statement, delivered.signature)
+            except UntrustedError as error:
+                raise UntrustedError(
+                    f"No trusted agent made this key for this node, epoch and parameters: {error}"
+                ) from None
         context = self.sealing_context(seat.epoch, agent)
         opened = open_sealed(delivered.sealed_key, seat.delivery_key, context, public_key)
         prime = opened.to_bytes()
@@ -140,16 +143,6 @@ class _Multiplier(Adder):
     def is_valid(self, vector: bytes) -> bool:
         """Return whether these are ciphertexts under the key."""
         return self.public_key.is_valid(vector, self.num_ciphertexts)
-
-
-def _check_signed(pinned: PinnedKeys, delivered: DeliveredKey, statement: bytes) -> None:
-    """Check that a trusted agent made this key for this node."""
-    try:
-        pinned.trusted.signer(statement, delivered.signature)
-    except UntrustedError as error:
-        raise UntrustedError(
-            f"No trusted agent made this key for this node, epoch and parameters: {error}"
-        ) from None
 
 
 @lru_cache(maxsize=1)

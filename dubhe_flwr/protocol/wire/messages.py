@@ -159,10 +159,8 @@ class AppointRequest(Message):
 class AppointReply(Message):
     """A member's consent; the first member also sends the group key, sealed to each node.
 
-    A member with pinned keys that objects to a node sends nothing but each node's rank.
-
     A member with pinned keys signs the roster, the mean number of samples, the committee and the
-    digest of the group key.
+    digest of the group key. If it objects to a node, it sends nothing but each node's rank.
     """
 
     group_digest: bytes = b""  # empty except from the first member
@@ -246,8 +244,8 @@ class OpenReply(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class SettleRequest(Message):
-    """Sends nodes the encrypted sum of their last contributions, to continue with the rule.
+class RuleSum(Message):
+    """The encrypted sum of the nodes' last contributions.
 
     The sums of an epoch are numbered from 0, which is the sum of the registrations.
     """
@@ -256,45 +254,32 @@ class SettleRequest(Message):
     num_clients: int
     exchange: int
 
-    def __post_init__(self) -> None:
-        _require_sum(self)
-
-
-def _require_sum(request: SettleRequest) -> None:
-    fits = request.num_clients >= 1 and request.exchange >= 0
-    require(fits, "A sum must cover a client, and its exchange must not have a negative number.")
-
 
 @dataclass(frozen=True, slots=True)
-class SettleReply(Message):
-    """The node's encrypted contribution to the next sum; None once the rule is settled.
-
-    A settled rule may report a finding to the operator, the same at every node.
-    """
-
-    contribution: bytes | None = None
-    finding: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        require(len(self.finding) <= _MAX_FINDING, "A finding must have at most 64 numbers.")
-
-
-@dataclass(frozen=True, slots=True)
-class ParticipateRequest(SettleRequest):
-    """Asks a node to draw `num_tries` times for each of some rounds.
-
-    It carries the rule's last sum, which the node reads unless it already has.
-    """
+class DrawRequest(RuleSum):
+    """Sends nodes the rule's last sum, and asks for `num_tries` draws for each of some rounds."""
 
     first_round: int
     num_rounds: int
     num_tries: int
 
     def __post_init__(self) -> None:
+        fits = self.num_clients >= 1 and self.exchange >= 0
+        sentence = "A sum must cover a client, and its exchange must not have a negative number."
+        require(fits, sentence)
         positive = min(self.first_round, self.num_rounds, self.num_tries) >= 1
         require(positive, "There must be at least one round and one try.")
         require(self.num_rounds * self.num_tries <= MAX_DRAWS, "There must be at most 2^20 draws.")
-        _require_sum(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SettleRequest(DrawRequest):
+    """Asks nodes to continue with the rule, and to draw as soon as it is settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipateRequest(DrawRequest):
+    """Asks nodes to draw; they read the sum unless they already have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +288,24 @@ class ParticipateReply(Message):
 
     decisions: bytes
     unwilling: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SettleReply(Message):
+    """The node's encrypted contribution to the next sum or, once the rule is settled, its draws.
+
+    A settled rule may report a finding to the operator, the same at every node. A node whose owner
+    allows no more draws today settles without drawing.
+    """
+
+    contribution: bytes | None = None
+    finding: tuple[float, ...] = ()
+    draws: ParticipateReply | None = None
+
+    def __post_init__(self) -> None:
+        require(len(self.finding) <= _MAX_FINDING, "A finding must have at most 64 numbers.")
+        is_early = self.contribution is not None and self.draws is not None
+        require(not is_early, "A node must not draw before the rule is settled.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,15 @@
 """Tests of loss-based selectors, whose request for losses comes between roll call and plan."""
 
+from collections.abc import Sequence
+from math import nan
 from typing import Any
 
 import pytest
 from protocol.federation import node_ids
 
-from dubhe_flwr.protocol import Batch, NodeFailure, Plan
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Batch, Plan
 from dubhe_lab.baselines import ActiveSelector, OortSelector, PowerOfChoiceSelector
-from dubhe_lab.baselines.losses import LossRequest
 from dubhe_lab.baselines.roll_call import Report
 
 NUM_CLIENTS = 12
@@ -21,28 +23,39 @@ SELECTORS: list[Any] = [
 class Nodes:
     """A server and twelve nodes whose loss is their alias."""
 
-    def __init__(self, selector: Any, seed: int = 0, *, silent: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        selector: Any,
+        seed: int = 0,
+        *,
+        silent: tuple[str, ...] = (),
+        diverged: tuple[str, ...] = (),
+    ) -> None:
         self.selector, self.state = selector, selector.initial_state()
         self.alias_of = {node: str(row) for row, node in enumerate(node_ids(NUM_CLIENTS, seed))}
-        self.silent = silent
+        self.silent, self.diverged = silent, diverged
         self.asked: list[list[str]] = []
+        selector.ask = self.losses
+
+    def losses(self, node_ids: Sequence[int]) -> dict[int, float]:
+        """Return the losses of the nodes that answer, or that the model has not diverged for."""
+        aliases = {node: self.alias_of[node] for node in node_ids}
+        self.asked[-1] += sorted(aliases.values(), key=int)
+        answers = {node: float(of) for node, of in aliases.items() if of not in self.silent}
+        return answers | {node: nan for node, of in aliases.items() if of in self.diverged}
 
     def reply(self, batch: Batch, node_id: int) -> Any:
-        """Return a node's alias or its loss, both equal to its row number."""
-        alias = self.alias_of[node_id]
-        if not isinstance(batch, LossRequest):
-            header = batch.fields[node_id]
-            same = ("epoch", "stage", "sequence", "version")
-            return {name: header[name] for name in same} | {"alias": alias, "willing": True}
-        return NodeFailure("?") if alias in self.silent else {"loss": float(alias)}
+        """Return a node's alias, which is its row number."""
+        header = batch.fields[node_id]
+        same = ("epoch", "stage", "sequence", "version")
+        told = {"alias": self.alias_of[node_id], "willing": True}
+        return {name: header[name] for name in same} | told
 
     def play(self, server_round: int, *, train: bool = True) -> Plan:
         """Run a round; each client reports its row number as its training loss."""
         self.asked.append([])
         self.state, outcome = self.selector.begin_round(self.state, server_round, self.alias_of)
         while isinstance(outcome, Batch):
-            if isinstance(outcome, LossRequest):
-                self.asked[-1] += sorted((self.alias_of[n] for n in outcome.requests), key=int)
             replies = {node: self.reply(outcome, node) for node in outcome.requests}
             self.state, outcome = self.selector.step(self.state, replies)
         if train:
@@ -80,15 +93,18 @@ def test_the_method_decides_how_many_clients_evaluate(selector: Any, asked: list
         assert ("hello" in sent) == (server_round == 1)
 
 
-def test_clients_that_do_not_answer_are_dropped_and_counted() -> None:
+@pytest.mark.parametrize("reason", ["silent", "diverged"])
+def test_clients_without_a_loss_are_dropped_and_counted(reason: Any) -> None:
     """Only clients that answered are chosen; if fewer than K did, random ones fill the round."""
     silent = tuple(map(str, range(6, 12)))
-    nodes = Nodes(PowerOfChoiceSelector(3, seed=7), silent=silent)
+    without: dict[str, Any] = {reason: silent}
+    nodes = Nodes(PowerOfChoiceSelector(3, seed=7), **without)
     for server_round in range(1, 9):
         plan = nodes.play(server_round)
         answering = [alias for alias in nodes.asked[-1] if alias not in silent]
         report = plan.stages[-1]
-        assert (report.accepted, report.num_errors) == (len(answering), 6 - len(answering))
+        assert (report.sent, report.accepted) == (6, len(answering))
+        assert sum(report.dropped.values()) == 6 - len(answering)
         assert len(plan.participants) == 3
         best = sorted(answering, key=int)[-3:]
         assert set(best) <= set(plan.aliases)
@@ -111,3 +127,11 @@ def test_without_a_choice_nobody_evaluates() -> None:
     nodes = Nodes(PowerOfChoiceSelector(12, seed=7))
     assert len(nodes.play(1).participants) == 12
     assert nodes.asked == [[]]
+
+
+def test_a_selector_without_a_model_is_refused() -> None:
+    """Whoever has the model has to say how clients evaluate it."""
+    nodes = Nodes(PowerOfChoiceSelector(3, seed=7))
+    nodes.selector.ask = PowerOfChoiceSelector(3).ask
+    with pytest.raises(SettingsError, match="set the selector's `ask` before the first round"):
+        nodes.play(1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import call
 
-from dubhe_lab.bench import scale
+from dubhe_lab.bench import scale, simulation
 
 run = partial(call, "bench")
 
@@ -27,8 +27,9 @@ def test_quick_benchmarks_write_figures_and_tables(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With --quick every benchmark takes seconds; the JSON and the Markdown name the command."""
-    # Starting a fresh process takes seconds, so measure in this one.
+    # Starting a fresh process takes seconds, so measure in this one; and so do trainings.
     monkeypatch.setattr(scale, "_in_fresh_process", lambda measure, *given: measure(*given))
+    monkeypatch.setattr(simulation, "one_training", lambda: lambda: sum(range(10**5)))
     files = ["--json", str(tmp_path / "new/a.json"), "--markdown", str(tmp_path / "new/a.md")]
     ended = run(name, "--quick", *OPTIONS[name], *files)
     assert ended.code == 0, ended.err

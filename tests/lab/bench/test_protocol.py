@@ -25,6 +25,7 @@ def test_shares_cover_a_registration_period() -> None:
 
 def test_shares_are_relative_to_measured_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares are relative to the time that one client takes to train, times K."""
+    assert protocol.one_training()()
     monkeypatch.setattr(protocol, "one_training", lambda: lambda: sum(range(10**6)))
     results = protocol.bench_protocol(ProtocolSettings(sizes=(20,), **SMALL, num_real=3))
     trained = results.measured["trained_client_seconds"]

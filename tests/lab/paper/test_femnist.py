@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dubhe_flwr.errors import DataError, SettingsError
 from dubhe_lab.paper.femnist import load_femnist, split_writers
-from dubhe_lab.paper.scenarios import scenario_of_letters
+from dubhe_lab.paper.scenarios import scenario_of
 from dubhe_lab.paper.trainings import TrainingCellSettings
 
 
@@ -81,7 +81,7 @@ def test_clients_are_the_writers(tmp_path: Path) -> None:
     """The comparison's federation is the writers', not a drawn one."""
     write(tmp_path, train=TRAIN, test=TEST)
     sizes = {"num_clients": 4, "num_samples": 3, "num_participants": 3}
-    scenario = scenario_of_letters(
+    scenario = scenario_of(
         TrainingCellSettings.for_dataset(
             "femnist", data_dir=str(tmp_path), **sizes, methods=("random",)
         )

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from reproduction_results import finished
+from reproduction_results import finished, rows
 
+from dubhe_lab.paper.cells import Cell
 from dubhe_lab.paper.commands import EXPERIMENTS, sections
 from dubhe_lab.paper.experiment import Method, PaperSettings
 from dubhe_lab.paper.instead import _cell
@@ -40,26 +41,21 @@ def test_unused_settings_are_not_part_of_a_cell() -> None:
     assert not {"local_loss", "proximal"} & config.keys()
 
 
-def results() -> dict[str, Any]:
-    """Return results of 70 % at random and 80 % with Dubhe, and 5 points more with momentum."""
-    found = finished(CELLS)
-    for cell in CELLS:
-        (method,) = found[cell.key]["result"]["methods"].values()
-        is_dubhe = cell.config["method"] == "dubhe"
-        seed, has_momentum = cell.config["seed"], cell.config["server_momentum"] > 0
-        points = 70 + 10 * is_dubhe + 5 * has_momentum + seed + is_dubhe * (seed % 2)
-        method["accuracy"] = [points / 100] * len(method["accuracy"])
-    return found
+def points(cell: Cell) -> float:
+    """Return 70 % at random and 80 % with Dubhe, and 5 points more with momentum."""
+    is_dubhe = bool(cell.config["method"] == "dubhe")
+    seed, has_momentum = int(cell.config["seed"]), bool(cell.config["server_momentum"] > 0)
+    return 70.0 + 10 * is_dubhe + 5 * has_momentum + seed + is_dubhe * (seed % 2)
 
 
 def test_gains_are_paired_by_seed() -> None:
     """Gains are paired by seed, so that a seed's effect on all methods cancels."""
-    (made,) = sections(["instead"], FULL, results())
-    rows = {row[0]: row[1:] for row in made.tables[0].rows}
-    assert rows["nothing"] == ["1", "+0.0±0.0", "+10.5±0.2"]
-    assert rows["FedAvgM, 0.9"] == ["1", "+5.0±0.0", "+15.5±0.2"]
-    assert rows["4 K clients"][0] == "4"
-    assert rows["4 K, a quarter"][0] == "1"
+    (made,) = sections(["instead"], FULL, finished(CELLS, points))
+    shown = rows(made.tables[0])
+    assert shown["nothing"] == ["1", "+0.0±0.0", "+10.5±0.2"]
+    assert shown["FedAvgM, 0.9"] == ["1", "+5.0±0.0", "+15.5±0.2"]
+    assert shown["4 K clients"][0] == "4"
+    assert shown["4 K, a quarter"][0] == "1"
     assert "reaches: 74.5 %" in made.paragraphs[0]
 
 
@@ -69,7 +65,7 @@ def test_seeds_without_a_pair_do_not_count() -> None:
         _cell("nothing", Method("random"), 0, FULL).key,
         *(_cell("nothing", Method("dubhe"), seed, FULL).key for seed in (0, 1)),
     ]
-    found = {key: content for key, content in results().items() if key in wanted}
+    found = finished([cell for cell in CELLS if cell.key in wanted], points)
     (made,) = sections(["instead"], FULL, found)
     assert made.tables[0].rows == [["nothing", "1", "+0.0", "+10.0"]]
 

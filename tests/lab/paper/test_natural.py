@@ -14,7 +14,7 @@ from dubhe_lab.paper import natural, scenarios
 from dubhe_lab.paper.cells import Cell, Measured
 from dubhe_lab.paper.commands import EXPERIMENTS, sections
 from dubhe_lab.paper.experiment import PaperSettings
-from dubhe_lab.paper.scenarios import scenario_of_natural
+from dubhe_lab.paper.scenarios import scenario_of
 from dubhe_lab.paper.trainings import TrainingCellSettings
 
 FULL = PaperSettings(scale="full", datasets=())
@@ -45,8 +45,9 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = np.tile([0, 0, 0, 1, 2], 60)
     features = np.eye(3)[labels] + 0.1 * rng.normal(size=(300, 3))
     data = of_rows("chem97", np.repeat(np.arange(30), 10), features, labels, 3)
-    monkeypatch.setattr(scenarios, "_natural", lambda _name: data)
-    scenario_of_natural.cache_clear()
+    monkeypatch.setattr(scenarios, "load_natural", lambda _name: data)
+    scenarios._load.cache_clear()
+    scenario_of.cache_clear()
 
 
 def little_settings() -> TrainingCellSettings:
@@ -60,7 +61,7 @@ def little_settings() -> TrainingCellSettings:
 @pytest.mark.usefixtures("little")
 def test_a_client_holds_samples_of_its_own() -> None:
     """A client's twelve samples repeat its eight rows once or twice each."""
-    made = scenario_of_natural(little_settings())
+    made = scenario_of(little_settings())
     assert made.samples.shape == (30, 12)
     for client, own in enumerate(made.samples):
         times = np.unique(own, return_counts=True)[1]
@@ -81,7 +82,7 @@ def test_the_own_mix_is_all_clients_class_mix(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(natural, "measure", note)
     settings, machine = little_settings(), MachineSettings(device="cpu")
     natural._measure_own_mix(settings, machine, lambda _share: None)
-    counts = scenario_of_natural(settings).federation.label_counts.sum(axis=0)
+    counts = scenario_of(settings).federation.label_counts.sum(axis=0)
     assert seen == [pytest.approx(tuple(counts / counts.sum()))]
     assert seen[0][0] > 0.5
 

@@ -2,8 +2,8 @@
 
 from html.parser import HTMLParser
 
-from dubhe_lab.paper.page import Picture, Section, render_page
-from dubhe_lab.report.picture import picture
+from dubhe_lab.paper.page import Section, render_page
+from dubhe_lab.report.picture import Picture
 from dubhe_lab.report.table import Table
 
 SECTION = Section(
@@ -11,7 +11,7 @@ SECTION = Section(
     "Sizes < 1",
     ["As & when."],
     [Table("In <bytes>", ("item", "paper"), [("registry", "29.6"), ("p_l", "29.1")])],
-    [Picture("sizes", 'A "figure".', picture([lambda axes: axes.plot([0, 1])], 2, 2))],
+    [Picture("sizes", 'A "figure".', [lambda axes: axes.plot([0, 1])], 2, 2)],
 )
 
 

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from dubhe_flwr.errors import DataError
-from dubhe_lab.paper.scenarios import scenario_of_cifar10
+from dubhe_lab.paper.scenarios import scenario_of
 from dubhe_lab.paper.tiles import load_tiles
 from dubhe_lab.paper.trainings import TrainingCellSettings
 
@@ -59,7 +59,7 @@ def test_a_scenario_uses_tiles_if_there_are_any(tiles: Path) -> None:
         "emd": 0.0,
     }
     settings = TrainingCellSettings.for_dataset("cifar10", data_dir=str(tiles), **given)
-    assert scenario_of_cifar10(settings).dataset.train_images.shape == (6, 3, 32, 32)
+    assert scenario_of(settings).dataset.train_images.shape == (6, 3, 32, 32)
 
 
 @pytest.mark.slow

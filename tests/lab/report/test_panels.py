@@ -1,6 +1,5 @@
 """Panels show the results' numbers in the right place, and figures consist of panels."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -16,7 +15,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from dubhe_flwr.errors import DubheError
 from dubhe_lab.report.panels import (
     _trailing_mean,
     draw_accuracy,
@@ -155,15 +153,3 @@ def test_a_study_is_one_figure(tmp_path: Path) -> None:
     check_picture(tmp_path / "new" / "study.png")
     height, width = imread(tmp_path / "new" / "study.png").shape[:2]
     assert height > width
-
-
-def test_without_matplotlib_nothing_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without matplotlib the error comes before the folder is made."""
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(DubheError, match=r"pip install \./apps/lab"):
-        save_figures(RESULTS, tmp_path / "new")
-    with pytest.raises(DubheError, match=r"pip install \./apps/lab"):
-        save_study_figure(STUDY, tmp_path / "new" / "study.png")
-    assert not (tmp_path / "new").exists()

@@ -1,4 +1,4 @@
-"""A picture stacks its panels over one legend, and each method keeps its colour."""
+"""A picture stacks its panels over one legend."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.legend import Legend
 
-from dubhe_lab.report.picture import method_looks, picture
+from dubhe_lab.report.picture import Picture
 
 
 def test_panels_are_stacked() -> None:
@@ -23,7 +23,7 @@ def test_panels_are_stacked() -> None:
         assert box is not None
         places.append((box.rowspan.start, box.colspan.start))
 
-    pixels = imread(BytesIO(picture([draw, draw], 4, 1.2)))
+    pixels = imread(BytesIO(Picture("two", "", [draw, draw], 4, 1.2).png))
     assert places == [(0, 0), (1, 0)]
     assert pixels.shape[:2] == (480, 640)
     assert np.ptp(pixels) > 0
@@ -40,7 +40,7 @@ def legend_of(width: float, *panels: Sequence[str]) -> tuple[Legend, Figure]:
         for name in names:
             axes.plot([0, 1], label=name)
 
-    picture([partial(draw, names) for names in panels], width)
+    assert Picture("lines", "", [partial(draw, names) for names in panels], width).png
     (legend,) = figures[0].legends
     return legend, figures[0]
 
@@ -58,11 +58,3 @@ def test_the_legend_fits_the_picture(width: float) -> None:
     legend, figure = legend_of(width, names)
     extent = legend.get_window_extent()
     assert 0 <= extent.x0 < extent.x1 <= width * figure.dpi
-
-
-def test_a_method_looks_the_same_in_every_figure() -> None:
-    """A known method looks the same in every figure, and all methods in a figure differ."""
-    together = method_looks(["a", "random", "b", "dubhe", "greedy"])
-    assert len({look["color"] for look in together.values()}) == 5
-    assert together["dubhe"] == method_looks(["dubhe"])["dubhe"]
-    assert together["dubhe"]["color"] == "#0072B2"

@@ -1,20 +1,18 @@
-"""Tests of the server's state and the small changes that each stage makes to it."""
+"""Tests of the state that all stages share: its text, sums, the order of agents, the quorum."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from determined import determined
-from protocol.server import SEARCH, SETTINGS, federation
+from protocol.server import SEARCH, federation
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.he.secret_key import generate_secret_key
-from dubhe_flwr.protocol import Settings, Stage, StageReport
+from dubhe_flwr.protocol import StageReport
 from dubhe_flwr.protocol.coordinator.context import (
     Context,
-    CoordinatorState,
     GivenUpError,
     RoundProgress,
     Run,
@@ -22,18 +20,11 @@ from dubhe_flwr.protocol.coordinator.context import (
 from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.vaults.paillier import Paillier
 from dubhe_flwr.protocol.vaults.plain import Plain
-from dubhe_flwr.protocol.wire.messages import HelloRequest, JoinRequest
-from dubhe_flwr.rules import Paper
+from dubhe_flwr.protocol.wire.messages import JoinRequest
 
-OPTIONS = {
-    name: value for name, value in SETTINGS.items() if name not in Paper.__dataclass_fields__
-}
 ANNOUNCED = JoinRequest("paper", "{}", 4, 512, 20, 3, 99)
-CONTEXT = Context(
-    Settings(**determined(rule=Paper((1, 2, 10)), **OPTIONS)),
-    Run(seed=7, server_round=8),
-    RoundProgress(),
-)
+SETTINGS = federation().selector.settings  # type: ignore[attr-defined]
+CONTEXT = Context(SETTINGS, Run(seed=7, server_round=8), RoundProgress())
 
 
 def test_a_repr_shows_no_ciphertexts() -> None:
@@ -44,27 +35,6 @@ def test_a_repr_shows_no_ciphertexts() -> None:
     assert "Epoch(" in shown
     assert "distributions" not in shown
     assert "last_sum" not in shown
-
-
-def test_each_batch_has_a_number_of_its_own() -> None:
-    """Numbers rise from batch to batch, so that an old reply is known."""
-    context, batch = CONTEXT.batch(bytes(16), Stage.JOIN, {4: HelloRequest()})
-    assert (batch.header.epoch, batch.header.stage, batch.header.sequence) == (bytes(16), "join", 1)
-    assert type(batch.header.stage) is str
-    assert batch.requests == {4: HelloRequest()}
-    context, batch = context.batch(bytes(16), Stage.KEYGEN, {})
-    assert (context.run.sequence, batch.header.sequence) == (2, 2)
-
-
-def test_notes_and_reports_add_up() -> None:
-    """Each note is appended, in a new context."""
-    report = StageReport("join", 1, 1, {}, 10, 20)
-    after = (
-        CONTEXT.noted("a").noted("b").reported(report).with_used_agents([3]).with_used_agents([4])
-    )
-    assert (after.round.notes, after.round.reports) == (("a", "b"), (report,))
-    assert after.round.used_agents == {3, 4}
-    assert CONTEXT.round == RoundProgress() == CoordinatorState(Run(seed=1)).round
 
 
 @pytest.mark.parametrize("plain", [False, True])

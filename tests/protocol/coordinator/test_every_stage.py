@@ -9,6 +9,7 @@ from protocol.server import (
     GROUPS,
     PLAIN,
     SEARCH,
+    Nodes,
     agents_in_turn,
     alter,
     altered,
@@ -25,6 +26,11 @@ from dubhe_flwr.protocol.coordinator.context import Rest
 OF_ALL = ("join", "register", "settle", "participate")
 OF_AN_AGENT = ("keygen", "determine")
 EVERY = (*OF_ALL, *OF_AN_AGENT)
+
+
+def nodes_of(stage: str, **settings: Any) -> Nodes:
+    """Return nodes whose first round has a stage: with a search, they draw as they settle."""
+    return federation(**SEARCH if stage == "settle" else {}, **settings)
 
 
 def sized(field: str, reason: str) -> list[tuple[Any, str]]:
@@ -96,7 +102,7 @@ def cases(stages: tuple[str, ...]) -> list[Any]:
 @pytest.mark.parametrize(("stage", "spoil", "reason"), cases(OF_ALL))
 def test_lost_nodes_are_dropped_and_do_not_train(stage: str, spoil: Any, reason: str) -> None:
     """Each is dropped for its reason, and does not train."""
-    nodes = federation(**SEARCH)
+    nodes = nodes_of(stage)
     victims = nodes.ids[1:3]
     alter(nodes, stage, spoil, victims)
     plan = nodes.play(1)
@@ -111,7 +117,7 @@ def test_lost_nodes_are_dropped_and_do_not_train(stage: str, spoil: Any, reason:
 @pytest.mark.parametrize("stage", OF_ALL)
 def test_lost_nodes_are_asked_again(stage: str) -> None:
     """The epoch goes on without them, and the next one has all nodes again."""
-    nodes = federation(registration_interval=2, **SEARCH)
+    nodes = nodes_of(stage, registration_interval=2)
     with altered(nodes, stage, lost, nodes.ids[1:3]):
         nodes.play(1)
     assert all(report.dropped == {} for report in nodes.play(2).stages)
@@ -136,7 +142,7 @@ def test_an_agent_that_fails_is_replaced(stage: str, spoil: Any, reason: str) ->
 @pytest.mark.parametrize("on_failure", ["raise", "random"])
 def test_silence_ends_the_round(stage: str, on_failure: str) -> None:
     """It ends the round as `on_failure` says; only the best try is optional."""
-    nodes = federation(on_failure=on_failure, **SEARCH)
+    nodes = nodes_of(stage, on_failure=on_failure)
     with altered(nodes, stage, lost):
         if stage != "determine" and on_failure == "raise":
             with pytest.raises(QuorumError, match='on_failure="random"') as error:
@@ -156,7 +162,7 @@ def test_silence_ends_the_round(stage: str, on_failure: str) -> None:
 @pytest.mark.parametrize("stage", EVERY)
 def test_replies_of_nodes_that_were_not_asked_are_ignored(stage: str) -> None:
     """Replies of nodes that were not asked are ignored, whatever they send."""
-    nodes, same = (federation(**SEARCH, **GROUPS, num_clients=24) for _ in range(2))
+    nodes, same = (nodes_of(stage, **GROUPS, num_clients=24) for _ in range(2))
     batch = nodes.until(stage)
     replies: Any = nodes.deliver(batch)
     known = next(iter(replies.values()))

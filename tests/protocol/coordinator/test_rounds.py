@@ -44,13 +44,6 @@ def test_bits_are_read_round_by_round() -> None:
     assert [drawn[r].unwilling for r in (5, 6)] == [(1,), (0,)]
 
 
-def test_without_answers_no_node_is_available() -> None:
-    """No node is available."""
-    draws = read_draws([], ParticipateRequest(b"", 9, 0, 5, 1, 3))
-    drawn = drawn_rounds(REGISTERED, [], draws, first_round=5)
-    assert not drawn[5].available.any()
-
-
 def test_participants_are_ordered_by_alias() -> None:
     """All members train if all nodes are connected."""
     assert rows(READY.participants(REGISTERED, here(), 7, 3)) == [1, 4, 7]

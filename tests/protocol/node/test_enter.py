@@ -1,19 +1,13 @@
-"""Tests of how a node enters an epoch: it joins, makes the key as an agent, and registers."""
+"""Tests of how a node joins an epoch; the vectors have how it makes keys and registers."""
 
 from typing import Any
 
 import pytest
-from protocol.federation import joined, paillier, registered
-from protocol.nodes import federation, next_request, public_key_of, refuses, set_policy
+from protocol.federation import joined, registered
+from protocol.nodes import federation, public_key_of, set_policy
 
-from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.he.public_key import PublicKey
-from dubhe_flwr.he.sealing import RecipientKey, open_sealed
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire.messages import JoinStatus
-
-SEALED = 80
-"""Bytes of a sealed key."""
 
 
 def test_a_node_joins_with_a_fresh_key() -> None:
@@ -62,29 +56,3 @@ def test_a_node_that_stays_out_keeps_nothing(policy: dict[str, Any], status: Joi
     assert len(sizes) == 1
     memory = nodes.session(node_id).memory
     assert memory.joined is None
-
-
-def test_every_recipient_can_open_the_key() -> None:
-    """Each of the sealed keys is the modulus's own, in the order of the recipients."""
-    nodes = federation()
-    node_id, request = next_request(nodes, Stage.KEYGEN)
-    reply: Any = nodes.handle(node_id, request)
-    key = PublicKey.from_bytes(reply["modulus"], 512)
-    assert "signatures" not in reply
-    for position, recipient in enumerate(nodes.ids):
-        own = joined(nodes, recipient)
-        context = paillier(own.terms).sealing_context(own.epoch, public_key_of(nodes, node_id))
-        sealed = reply["sealed-keys"][position * SEALED : (position + 1) * SEALED]
-        delivery_key = RecipientKey.from_bytes(own.delivery_key)
-        assert open_sealed(sealed, delivery_key, context, key).public_key == key
-
-
-def test_a_node_makes_one_key_per_epoch() -> None:
-    """No two nodes make the same key, and the agent keeps no part of it."""
-    nodes = federation()
-    node_id, request = next_request(nodes, Stage.KEYGEN)
-    other = next(n for n in nodes.ids if n != node_id)
-    moduli = {nodes.handle(agent, request)["modulus"] for agent in (node_id, other)}
-    assert len(moduli) == 2
-    refuses(nodes, node_id, {**request, "sequence": 90}, RefusedError, "already made a key in")
-    assert joined(nodes, node_id).registered is None

@@ -49,7 +49,7 @@ class TestSpendDay:
     )
     def test_daily_limits_start_again_the_next_day(self, request_: Any, spent: Allowance) -> None:
         """A request refused today is answered tomorrow; a simulated node has no such limit."""
-        with pytest.raises(RefusedError, match="of this node's owner is reached"):
+        with pytest.raises(RefusedError, match="has reached its owner's max_epochs_per_day"):
             spend_day(self.POLICY, spent, 5, **request_)
         tomorrow = spend_day(self.POLICY, spent, 6, **request_)
         assert tomorrow == spend_day(self.POLICY, Allowance(6), 6, **request_)
@@ -61,5 +61,7 @@ class TestSpendDay:
         """A draw for H times K volunteers counts as H, rounded up, by the clients of the sum."""
         pool = replace(JOINED, announced=replace(ANNOUNCED, group_size=3, pool=3))
         request = ParticipateRequest(b"", num_clients, 0, 1, 2, 3)
-        assert price_of(pool, None, request) == price_of(pool, Registration(), request) == 6 * price
-        assert price_of(pool, registered(num_clients), replace(request, num_clients=9)) == 6 * price
+        assert price_of(pool, request) == 6 * price
+        assert price_of(replace(pool, registered=Registration()), request) == 6 * price
+        other = replace(request, num_clients=9)
+        assert price_of(replace(pool, registered=registered(num_clients)), other) == 6 * price

@@ -40,7 +40,8 @@ def test_a_request_is_answered_once(stage: Stage) -> None:
     """And only in its epoch; afterwards, neither it nor one with an earlier number is answered."""
     with_committee = {"rule": Prices(), "tries": 1}
     of_members = stage in {Stage.APPOINT, Stage.OPEN}
-    nodes = federation(**(with_committee if of_members else {"thresholds": "search"}))
+    searching = {"thresholds": "search"} if stage == Stage.SETTLE else {}
+    nodes = federation(**(with_committee if of_members else searching))
     node_id, request = next_request(nodes, stage)
     foreign = {**request, "epoch": bytes(16)}
     refuses(nodes, node_id, foreign, StaleMessageError, "an epoch that this node is not in")

@@ -9,7 +9,7 @@ from protocol.nodes import Exchanges, federation, next_request, refuses, with_sl
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.he.secret_key import SecretKey
-from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol import Plan, Stage
 from dubhe_flwr.protocol.wire.terms import terms_of
 from dubhe_flwr.rules import Settled, Unsettled
 
@@ -29,6 +29,21 @@ def test_nodes_in_one_process_decrypt_a_sum_once(monkeypatch: pytest.MonkeyPatch
     sums = {e.request["sums"] for e in nodes.exchanges if "sums" in e.request}
     assert len(sums) == 3
     assert sorted(decrypted) == sorted(sums)
+
+
+def test_a_node_draws_and_pays_once_it_has_settled() -> None:
+    """Asked for draws with each sum, it makes them with the last one, at the usual price."""
+    nodes = federation(rule=Exchanges(2), tries=1, rounds_per_draw=3)
+    outcome: Any = nodes.until(Stage.SETTLE)
+    for has_settled in (False, False, True):
+        assert outcome.header.stage == Stage.SETTLE
+        outcome = nodes.step(nodes.deliver(outcome))
+        reply: Any = nodes.exchanges[-1].reply
+        assert ("contribution" in reply) != has_settled
+        assert ("draws.decisions" in reply) == has_settled
+        memory, own = nodes.session(nodes.ids[0]).memory, registered(nodes, nodes.ids[0])
+        assert memory.allowance.num_draws == own.num_draws == 3 * has_settled
+    assert isinstance(outcome, Plan)
 
 
 class TestAnyRule:
@@ -52,7 +67,7 @@ class TestAnyRule:
         nodes = federation(rule=Exchanges())
         monkeypatch.setattr(Exchanges, "settle", lambda *_: Settled(0.5, result=(1.0,)))
         nodes.play(1)
-        assert joined(nodes, nodes.ids[0]).budget.last_result == (1.0,)
+        assert joined(nodes, nodes.ids[0]).result == (1.0,)
 
     def test_a_numpy_probability_is_stored(self) -> None:
         """The node finds it again for the next draw."""

@@ -4,11 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from protocol.federation import paillier
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.wire.messages import JoinRequest
-from dubhe_flwr.protocol.wire.terms import Terms, terms_of
+from dubhe_flwr.protocol.wire.terms import Terms
 from dubhe_flwr.rules import Paper, Prices
 
 
@@ -18,26 +17,6 @@ def announced(rule: Paper | Prices, **changes: Any) -> JoinRequest:
 
 
 ANNOUNCED = announced(Paper((1, 2, 10)))
-
-
-def test_rule_and_layout() -> None:
-    """The paper's registry of 56 slots fits one ciphertext, and so does a distribution."""
-    terms = terms_of(ANNOUNCED, 10)
-    assert terms.rule.announced() == Paper((1, 2, 10), {1: 0.7, 2: 0.1}).announced()
-    layout = paillier(terms).layout
-    assert (layout.key_bits, layout.max_clients) == (2048, 1000)
-    fields = [(name, slots.number, slots.largest) for name, slots in layout.fields.items()]
-    assert fields == [("registration", 56, 1), ("distribution", 11, 2**20)]
-    assert layout.field_bytes("registration") == layout.field_bytes("distribution") == 512
-
-
-def test_a_search_has_one_more_field() -> None:
-    """A registry for each candidate, and then the expected data of each."""
-    terms = terms_of(announced(Paper((1, 2, 10), "search")), 10)
-    fields = [(name, slots.number) for name, slots in paillier(terms).layout.fields.items()]
-    assert fields == [("registration", 504), ("distribution", 11), ("settlement", 99)]
-    numbers = map(paillier(terms).layout.num_ciphertexts, ("registration", "distribution"))
-    assert sum(numbers) == 4
 
 
 @pytest.mark.parametrize(

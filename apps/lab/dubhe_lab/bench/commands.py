@@ -3,40 +3,39 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias, get_type_hints
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
-from dubhe_lab.bench.crypto import CryptoSettings, bench_crypto
-from dubhe_lab.bench.deployment import DeploymentSettings, bench_deployment
-from dubhe_lab.bench.engine import EngineSettings, bench_engine
+from dubhe_lab.bench.crypto import bench_crypto
+from dubhe_lab.bench.deployment import bench_deployment
+from dubhe_lab.bench.engine import bench_engine
 from dubhe_lab.bench.measuring import BenchResults
-from dubhe_lab.bench.present import PresentSettings, bench_present
-from dubhe_lab.bench.protocol import ProtocolSettings, bench_protocol
-from dubhe_lab.bench.rounds import RoundsSettings, bench_rounds
-from dubhe_lab.bench.scale import ScaleSettings, bench_scale
-from dubhe_lab.bench.simulation import SimulationSettings, bench_simulation
-from dubhe_lab.bench.start import StartSettings, bench_start
-from dubhe_lab.bench.vaults import VaultsSettings, bench_vaults
+from dubhe_lab.bench.present import bench_present
+from dubhe_lab.bench.protocol import bench_protocol
+from dubhe_lab.bench.rounds import bench_rounds
+from dubhe_lab.bench.scale import bench_scale
+from dubhe_lab.bench.simulation import bench_simulation
+from dubhe_lab.bench.start import bench_start
+from dubhe_lab.bench.vaults import bench_vaults
 from dubhe_lab.cli.application import new_application
-from dubhe_lab.cli.options import command, writable_file
+from dubhe_lab.cli.options import command, say_written, writable_file
 from dubhe_lab.experiments.options import CommandSettings
 
 _Bench: TypeAlias = Callable[[Any], BenchResults]
 
-_BENCHMARKS: Final[dict[str, tuple[type[CommandSettings], _Bench]]] = {
-    "crypto": (CryptoSettings, bench_crypto),
-    "vaults": (VaultsSettings, bench_vaults),
-    "protocol": (ProtocolSettings, bench_protocol),
-    "simulation": (SimulationSettings, bench_simulation),
-    "present": (PresentSettings, bench_present),
-    "scale": (ScaleSettings, bench_scale),
-    "engine": (EngineSettings, bench_engine),
-    "rounds": (RoundsSettings, bench_rounds),
-    "deployment": (DeploymentSettings, bench_deployment),
-    "start": (StartSettings, bench_start),
+_BENCHMARKS: Final[dict[str, _Bench]] = {
+    "crypto": bench_crypto,
+    "vaults": bench_vaults,
+    "protocol": bench_protocol,
+    "simulation": bench_simulation,
+    "present": bench_present,
+    "scale": bench_scale,
+    "engine": bench_engine,
+    "rounds": bench_rounds,
+    "deployment": bench_deployment,
+    "start": bench_start,
 }
 _EPILOG: Final = (
     "Example: [bold]dubhe bench {name} --json results/{name}.json "
@@ -73,12 +72,12 @@ def _run(
         results.save(json)
     if markdown is not None:
         markdown.write_text(results.markdown(), encoding="utf-8")
-    if written := [escape(str(path)) for path in (json, markdown) if path is not None]:
-        console.print(f"Written: {', '.join(written)}.", highlight=False)
+    say_written(console, json, markdown)
 
 
-def _command(settings: type[CommandSettings], bench: _Bench) -> Callable[..., None]:
+def _command(bench: _Bench) -> Callable[..., None]:
     """Return a benchmark's command, which has smaller defaults with --quick."""
+    settings: type[CommandSettings] = get_type_hints(bench)["settings"]
     smaller = {
         own.name: own.metadata["quick"] for own in settings.flat_fields() if "quick" in own.metadata
     }
@@ -98,6 +97,6 @@ def _text(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-for _name, (_settings, _bench) in _BENCHMARKS.items():
+for _name, _bench in _BENCHMARKS.items():
     _about = (_bench.__doc__ or "").partition("\n")[0]
-    app.command(_name, help=_about, epilog=_EPILOG.format(name=_name))(_command(_settings, _bench))
+    app.command(_name, help=_about, epilog=_EPILOG.format(name=_name))(_command(_bench))

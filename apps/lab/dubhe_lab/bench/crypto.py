@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import gmpy2
 import numpy as np
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from dubhe_flwr.he.layout import Layout, Slots
 from dubhe_flwr.he.sealing import RecipientKey, SealingContext, open_sealed, seal
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
-from dubhe_lab.bench.measuring import BenchResults, environment, interleaved
+from dubhe_lab.bench.measuring import BenchResults, environment, interleaved, summed_up
 from dubhe_lab.experiments.options import CommandSettings, option, same
 from dubhe_lab.experiments.settings import SelectionSettings
 from dubhe_lab.report.table import Table
@@ -47,7 +47,7 @@ def bench_crypto(settings: CryptoSettings) -> BenchResults:
     key = generate_secret_key(key_bits)
     layout = Layout(key_bits, _NUM_CLIENTS, {"registry": Slots(length, 1)})
     registry = np.eye(length, dtype=np.int64)[3]
-    public, secret = _as_phe(key)
+    public, secret = as_phe(key)
     by_element = [public.encrypt(value) for value in registry.tolist()]
     encrypted = key.encrypt(layout.pack("registry", registry))
     of_clients = [key.encrypt(layout.pack("registry", registry)) for _ in range(50)]
@@ -77,7 +77,7 @@ def bench_crypto(settings: CryptoSettings) -> BenchResults:
     return _results(settings, timings, num_bytes)
 
 
-def _as_phe(key: SecretKey) -> tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]:
+def as_phe(key: SecretKey) -> tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]:
     """Return the key pair for `phe`, which encrypts element by element, as the paper does."""
     public = phe.PaillierPublicKey(key.public_key.n)
     p = int.from_bytes(key.to_bytes(), "big")
@@ -88,10 +88,6 @@ def _results(
     settings: CryptoSettings, timings: dict[str, list[float]], num_bytes: dict[str, int]
 ) -> BenchResults:
     of = {name: median(seconds) for name, seconds in timings.items()}
-    measured: dict[str, Any] = {
-        name: {"median_seconds": of[name], "minimum_seconds": min(all_), "repeats": len(all_)}
-        for name, all_ in timings.items()
-    }
     return BenchResults(
         config={**settings.flat(), **environment(_PACKAGES)},
         figures={
@@ -105,7 +101,7 @@ def _results(
             "seal_us_per_client": 1e6 * of["seal"],
             "open_us": 1e6 * of["open"],
         },
-        measured={**measured, "bytes": num_bytes},
+        measured={**summed_up(timings), "bytes": num_bytes},
         tables=[_table(settings, timings)],
         bounds=_BOUNDS if (settings.key_bits, settings.length) == (2048, _LENGTH) else {},
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import cpu_count
 from pathlib import Path
+from statistics import median
 from time import perf_counter, process_time
 from typing import Any
 
@@ -33,6 +34,14 @@ def interleaved(
         for name, action in actions.items():
             seconds[name] += [seconds_of(action) for _ in range((times or {}).get(name, 1))]
     return seconds
+
+
+def summed_up(timings: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    """Return the median, the minimum and the number of each action's times."""
+    return {
+        name: {"median_seconds": median(of), "minimum_seconds": min(of), "repeats": len(of)}
+        for name, of in timings.items()
+    }
 
 
 def environment(packages: Iterable[str]) -> dict[str, Any]:
@@ -77,7 +86,7 @@ class BenchResults:
             **self.figures,
             "wanted": self._wanted(),
             "measured": dict(self.measured),
-            "tables": [markdown_of(table) for table in self.tables],
+            "tables": [_captioned(table) for table in self.tables],
             "config": dict(self.config),
         }
 
@@ -97,13 +106,9 @@ class BenchResults:
 
     def markdown(self) -> str:
         """Return the command and the tables as Markdown."""
-        tables = "\n\n".join(markdown_of(table) for table in (*self.tables, self.figure_table()))
+        tables = "\n\n".join(_captioned(table) for table in (*self.tables, self.figure_table()))
         return f"```bash\n{self.config['command']}\n```\n\n{tables}\n"
 
 
-def markdown_of(table: Table) -> str:
-    """Return a table as Markdown under its caption."""
-    headings = [heading.replace("\n", " ") for heading in table.columns]
-    lines = [f"| {' | '.join(row)} |" for row in (headings, *table.rows)]
-    lines.insert(1, "|---" * len(table.columns) + "|")
-    return "\n".join([table.caption, "", *lines])
+def _captioned(table: Table) -> str:
+    return f"{table.caption}\n\n{table.for_markdown()}"

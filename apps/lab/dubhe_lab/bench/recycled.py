@@ -24,10 +24,11 @@ from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.draws import write_draws
 from dubhe_flwr.protocol.wire.messages import (
     PUBLIC_KEY_BYTES,
+    DrawRequest,
     JoinRequest,
     KeygenRequest,
-    ParticipateRequest,
     Roster,
+    SettleRequest,
 )
 
 _FIRST_ID: Final = 2**62
@@ -88,8 +89,8 @@ class RecycledNodes:
         if isinstance(first, JoinRequest):
             self._announced = first
             return _Joined(self.ids, answers)
-        if isinstance(first, ParticipateRequest):
-            answers += self._more_draws(batch, first)
+        if isinstance(first, DrawRequest):
+            answers += self._more_draws(batch, first, answers[0])
         others = answers[self.num_real :] or answers
         return dict(zip(self.ids, chain(answers[: self.num_real], cycle(others)), strict=False))
 
@@ -131,9 +132,10 @@ class RecycledNodes:
         assert isinstance(sealed, bytes)  # noqa: S101 - as the message declares it
         return {**reply, "sealed-keys": (sealed * -(-wanted // len(sealed)))[:wanted]}
 
-    def _more_draws(self, batch: Batch, request: ParticipateRequest) -> list[Fields]:
+    def _more_draws(self, batch: Batch, request: DrawRequest, first: Fields) -> list[Fields]:
         """Draw for the nodes that are not real, which volunteer with the average probability."""
-        if self.num_real == len(self.ids):
+        prefix = "draws." if isinstance(request, SettleRequest) else ""
+        if self.num_real == len(self.ids) or f"{prefix}decisions" not in first:
             return []
         assert self._announced is not None  # noqa: S101 - nodes join before they draw
         wanted = self._announced.num_volunteers(len(self.ids))
@@ -142,7 +144,8 @@ class RecycledNodes:
         shape = (number, request.num_rounds, request.num_tries)
         draws = rng.random(shape) < wanted / len(self.ids)
         willing = [False] * request.num_rounds
-        return [batch.header.seal(write_draws(row, willing)) for row in draws]
+        drawn = [encode(write_draws(row, willing)) for row in draws]
+        return [{**first, **{prefix + key: bits for key, bits in each.items()}} for each in drawn]
 
 
 class _Joined(Mapping[int, Fields]):

@@ -17,13 +17,11 @@ from flwr.app import Context
 from flwr.client import Client
 from flwr.clientapp import ClientApp
 from flwr.common import NDArrays, Parameters, Scalar, ndarrays_to_parameters
-from flwr.server import ServerAppComponents, ServerConfig
 from flwr.server.strategy import FedAvg
-from flwr.serverapp import ServerApp
 from torch.nn.functional import cross_entropy
 
 from dubhe_lab.bench.measuring import BenchResults, environment
-from dubhe_lab.experiments.apps import refuse_failures
+from dubhe_lab.experiments.apps import build_server_app, refuse_failures
 from dubhe_lab.experiments.compare import simulate
 from dubhe_lab.experiments.options import CommandSettings, option
 from dubhe_lab.experiments.progress import flower_log_level
@@ -173,10 +171,7 @@ def _flower(engine: str, settings: RoundsSettings) -> list[float]:
         evaluate_fn=note,
         initial_parameters=ndarrays_to_parameters(get_parameters(model)),
     )
-    components = ServerAppComponents(
-        strategy=strategy, config=ServerConfig(num_rounds=settings.num_rounds + 1)
-    )
-    server_app = ServerApp(server_fn=lambda _context: components)
+    server_app = build_server_app(strategy, settings.num_rounds + 1)
     simulate(engine, server_app, ClientApp(client_fn=client_fn), settings.num_clients)
     return _between(moments)
 

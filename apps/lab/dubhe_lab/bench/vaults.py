@@ -37,7 +37,7 @@ from dubhe_flwr.protocol.wire.messages import (
 from dubhe_flwr.protocol.wire.roster import Roster, alias_digest, split
 from dubhe_flwr.protocol.wire.statements import join_statement
 from dubhe_flwr.protocol.wire.terms import SETTLEMENT, Terms
-from dubhe_lab.bench.measuring import BenchResults, environment, interleaved
+from dubhe_lab.bench.measuring import BenchResults, environment, interleaved, summed_up
 from dubhe_lab.experiments.options import CommandSettings, numbers, option, same
 from dubhe_lab.experiments.settings import SelectionSettings
 from dubhe_lab.report.table import Table
@@ -93,10 +93,7 @@ def bench_vaults(settings: VaultsSettings) -> BenchResults:
         for vault, of in prepared.items():
             ms = {name: 1e3 * median(seconds[f"{vault}, {name}"]) for name in of.actions}
             costs[vault, number, num_classes] = {**ms, **of.num_bytes}
-        timings[f"n{number}_c{num_classes}"] = {
-            name: {"median_seconds": median(of), "minimum_seconds": min(of), "repeats": len(of)}
-            for name, of in seconds.items()
-        }
+        timings[f"n{number}_c{num_classes}"] = summed_up(seconds)
     return BenchResults(
         config={
             **settings.flat(),
@@ -188,7 +185,9 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
     num_bytes |= {
         "keys": _size(requests[0]),
         "node up": _size(SettleReply(vectors[0])),
-        "node down": _size(SettleRequest(total, number, 1)),
+        "node down": _size(
+            SettleRequest(total, number, 1, first_round=1, num_rounds=10, num_tries=1)
+        ),
     }
     return _Prepared(actions, num_bytes)
 

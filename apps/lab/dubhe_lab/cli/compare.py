@@ -13,7 +13,6 @@ from dubhe_lab.experiments import CompareSettings
 from dubhe_lab.experiments.kept import KeptResults
 from dubhe_lab.experiments.progress import compare_progress
 from dubhe_lab.report.panels import save_figures
-from dubhe_lab.report.picture import require_matplotlib
 from dubhe_lab.report.terminal import summary_sentence, summary_table
 
 EPILOG: Final = (
@@ -54,8 +53,6 @@ def _compare(
     All methods share the federation, the initial model and the training settings.
     Each method is saved when it finishes; run the same command again to continue.
     """
-    if figures:
-        require_matplotlib()
     folder = writable_folder(out or Path("results") / f"compare-{settings.dataset}")
     console = Console()
     kept = KeptResults(folder / "results.json", settings)

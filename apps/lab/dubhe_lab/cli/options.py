@@ -1,4 +1,4 @@
-"""Commands whose options are the fields of a settings class, and checks of their output files."""
+"""Commands whose options are the fields of a settings class, and their output files."""
 
 import inspect
 import os
@@ -9,6 +9,8 @@ from tempfile import TemporaryFile
 from typing import Any, get_args
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_lab.experiments.options import CommandSettings
@@ -66,6 +68,12 @@ def _parameter(name: str, own: Field[Any], shown: str | None) -> inspect.Paramet
         default=typer.Option(default, *spelling, help=about["about"], show_default=told),
         annotation=kind if default is not None else kind | None,
     )
+
+
+def say_written(console: Console, *paths: Path | None) -> None:
+    """Name the files that were asked for."""
+    if written := [escape(str(path)) for path in paths if path is not None]:
+        console.print(f"Written: {', '.join(written)}.", highlight=False)
 
 
 def writable_folder(folder: Path) -> Path:

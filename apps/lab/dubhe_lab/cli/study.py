@@ -9,18 +9,16 @@ import click
 import typer
 from click.core import ParameterSource
 from rich.console import Console
-from rich.markup import escape
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
-from dubhe_lab.cli.options import command, writable_file
+from dubhe_lab.cli.options import command, say_written, writable_file
 from dubhe_lab.experiments import StudySettings
 from dubhe_lab.experiments.my_federation import study as federation_study
 from dubhe_lab.experiments.progress import study_progress
-from dubhe_lab.experiments.settings import KINDS, FederationSettings, SelectionSettings
+from dubhe_lab.experiments.settings import RULES, FederationSettings, SelectionSettings
 from dubhe_lab.experiments.study import study as run
 from dubhe_lab.report.panels import save_study_figure
-from dubhe_lab.report.picture import require_matplotlib
 from dubhe_lab.report.results import StudyResults, write_json
 from dubhe_lab.report.terminal import study_sentence, study_table
 
@@ -70,7 +68,7 @@ def _study(
     Compares Dubhe with random selection and a greedy oracle in a drawn federation. With
     --label-counts it studies your own federation and says whether Dubhe would help it.
     """
-    _check_kinds(settings.selection)
+    _check_rule(settings.selection)
     own = {
         "heading": not no_heading,
         "client_column": client_column,
@@ -82,10 +80,8 @@ def _study(
         _study_own(settings, label_counts, json, own)
         return
     _refuse_given(_OF_TABLES, "is for --label-counts; leave it out in drawn federations.")
-    if figure is not None:
-        if figure.suffix != ".png":
-            raise SettingsError(f"figure={str(figure)!r} has to end in .png.")
-        require_matplotlib()
+    if figure is not None and figure.suffix != ".png":
+        raise SettingsError(f"figure={str(figure)!r} has to end in .png.")
     writable_file(json)
     writable_file(figure)
     console, found = Console(), list[StudyResults]()
@@ -96,8 +92,8 @@ def _study(
             results.save(json)
 
     try:
-        with study_progress(console, settings) as progress:
-            results = run(settings, progress.select, progress.answer, on_method=keep)
+        with study_progress(console, settings) as callbacks:
+            results = run(settings, *callbacks, on_method=keep)
     except KeyboardInterrupt:
         names = ", ".join(found[-1].methods) if found else "no method yet"
         sentence = f"Stopped. {json or 'No file'} holds the finished methods: {names}."
@@ -107,22 +103,19 @@ def _study(
         save_study_figure(results, figure)
     console.print(study_table(results).for_terminal())
     console.print(study_sentence(results), highlight=False)
-    if written := [escape(str(path)) for path in (json, figure) if path is not None]:
-        console.print(f"Written: {', '.join(written)}.", highlight=False)
+    say_written(console, json, figure)
 
 
-def _check_kinds(selection: SelectionSettings) -> None:
+def _check_rule(selection: SelectionSettings) -> None:
     """Refuse settings that belong to a rule that was not chosen."""
     usual = SelectionSettings()
-    for name, kinds in KINDS.items():
-        chosen = getattr(selection, name)
-        others = (own for kind, of in kinds.items() if kind != chosen for own in fields(of))
-        for other in others:
-            own = getattr(usual, other.name, None)  # the rule's noise is not an option
-            if getattr(selection, other.name, None) != own:
-                raise SettingsError(
-                    f"{other.name} does not apply to {name}={chosen}; leave one of them out."
-                )
+    others = (own for name, of in RULES.items() if name != selection.rule for own in fields(of))
+    for other in others:
+        own = getattr(usual, other.name, None)  # the rule's noise is not an option
+        if getattr(selection, other.name, None) != own:
+            raise SettingsError(
+                f"{other.name} does not apply to rule={selection.rule}; leave one of them out."
+            )
 
 
 def _refuse_given(names: Collection[str], why: str) -> None:

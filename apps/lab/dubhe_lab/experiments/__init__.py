@@ -5,6 +5,7 @@ studies a user's own label counts. The settings classes in `settings` double as 
 options. `compare` needs the extra ``torch``; `study` and the settings do not.
 """
 
-from dubhe_lab.experiments.settings import METHODS, CompareSettings, StudySettings
+from dubhe_lab.experiments.settings import CompareSettings, StudySettings
+from dubhe_lab.report.methods import METHODS
 
 __all__ = ["METHODS", "CompareSettings", "StudySettings"]

@@ -9,22 +9,31 @@ import numpy as np
 from flwr.app import Context
 from flwr.client import Client
 from flwr.clientapp import ClientApp
-from flwr.common import FitIns, FitRes, NDArrays, Parameters, Scalar, ndarrays_to_parameters
+from flwr.common import (
+    EvaluateIns,
+    FitIns,
+    FitRes,
+    NDArrays,
+    Parameters,
+    Scalar,
+    ndarrays_to_parameters,
+)
 from flwr.server import ClientManager, ServerAppComponents, ServerConfig
 from flwr.server.client_proxy import ClientProxy
+from flwr.server.server import evaluate_clients
 from flwr.server.strategy import FedAvg, FedAvgM, Strategy
 from flwr.serverapp import ServerApp
 from numpy.typing import NDArray
 
 from dubhe_flwr.clientapp import DubheMod
 from dubhe_flwr.errors import DubheError
-from dubhe_flwr.protocol import Plan, Replies, Selector
+from dubhe_flwr.protocol import Plan, Selector
 from dubhe_flwr.server import Selection
 from dubhe_lab.baselines import LossSelector
-from dubhe_lab.baselines.losses import EVALUATE
+from dubhe_lab.baselines.losses import EVALUATE, LOSS, RMS_LOSS
+from dubhe_lab.baselines.roll_call import Report
 from dubhe_lab.data import Federation
 from dubhe_lab.experiments.findings import selected_data
-from dubhe_lab.experiments.losses import AnsweredSelector, losses_of
 from dubhe_lab.experiments.scenario import Scenario
 from dubhe_lab.experiments.settings import CompareSettings
 from dubhe_lab.report.results import MethodResult
@@ -53,15 +62,12 @@ class RecordedSelection(Selection):
         expected_nodes: int,
         on_round: Callable[[int, float | None], None],
     ) -> None:
-        self._answered = (
-            AnsweredSelector(selector, self._losses) if isinstance(selector, LossSelector) else None
-        )
         super().__init__(
-            strategy,
-            self._answered or selector,
-            expected_nodes=expected_nodes,
-            on_selection=self._take_note,
+            strategy, selector, expected_nodes=expected_nodes, on_selection=self._take_note
         )
+        self._by_loss = selector if isinstance(selector, LossSelector) else None
+        if self._by_loss is not None:
+            self._by_loss.ask = self._losses
         self._to_evaluate: tuple[Mapping[int, ClientProxy], Parameters] = {}, _NO_MODEL
         self._on_round = on_round
         self._plans: list[Plan] = []
@@ -74,12 +80,18 @@ class RecordedSelection(Selection):
         self._update_bytes_up = 0
         self._evaluation_bytes_down = 0
 
-    def _losses(self, node_ids: Sequence[int]) -> Replies:
-        """Have clients evaluate the current model."""
+    def _losses(self, node_ids: Sequence[int]) -> dict[int, float]:
+        """Have clients evaluate the current model; a failed client is an error."""
         clients, parameters = self._to_evaluate
-        asked = [clients[node_id] for node_id in node_ids]
+        asked = [(clients[node_id], EvaluateIns(parameters, {})) for node_id in node_ids]
         self._evaluation_bytes_down += _num_bytes([parameters]) * len(asked)
-        return losses_of(asked, parameters)
+        results, failures = evaluate_clients(asked, max_workers=None, timeout=None, group_id=0)
+        if failures:
+            raise DubheError(
+                f"{len(failures)} of {len(asked)} clients failed to evaluate the model; see "
+                f"Flower's log above ({failures[0]})."
+            )
+        return {_node_id(client): float(result.loss) for client, result in results}
 
     def _take_note(self, plan: Plan, seconds: float) -> None:
         self._plans.append(plan)
@@ -90,7 +102,7 @@ class RecordedSelection(Selection):
     ) -> list[tuple[ClientProxy, FitIns]]:
         """Select, and count the bytes of the instructions."""
         clients = client_manager.all().values()
-        self._to_evaluate = {getattr(of, "node_id", 0): of for of in clients}, parameters
+        self._to_evaluate = {_node_id(client): client for client in clients}, parameters
         instructions = super().configure_fit(server_round, parameters, client_manager)
         self._update_bytes_down += _num_bytes(ins.parameters for _, ins in instructions)
         self._training_began = time.perf_counter()
@@ -106,9 +118,17 @@ class RecordedSelection(Selection):
         self._training_seconds += time.perf_counter() - self._training_began
         refuse_failures(server_round, results, failures)
         self._update_bytes_up += _num_bytes(result.parameters for _, result in results)
-        if self._answered is not None:
+        if self._by_loss is not None:
             run = self.driver.run
-            run.state = self._answered.take_reports(run.state, results)
+            reports = {
+                _node_id(client): Report(
+                    run.state.past.num_rounds,
+                    float(result.metrics[LOSS]),
+                    float(result.metrics[RMS_LOSS]),
+                )
+                for client, result in results
+            }
+            run.state = self._by_loss.take_reports(run.state, reports)
         return super().aggregate_fit(server_round, results, failures)
 
     def evaluate(
@@ -210,6 +230,10 @@ def build_server_app(strategy: Strategy, num_rounds: int) -> ServerApp:
     """Return a ServerApp that runs a strategy."""
     components = ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=num_rounds))
     return ServerApp(server_fn=lambda _context: components)
+
+
+def _node_id(client: ClientProxy) -> int:
+    return int(getattr(client, "node_id", 0))
 
 
 def _partition(context: Context) -> int:

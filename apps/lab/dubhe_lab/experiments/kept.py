@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_lab.experiments.settings import METHODS, CompareSettings
-from dubhe_lab.report.results import ComparisonResults, MethodResult
+from dubhe_lab.experiments.settings import CompareSettings
+from dubhe_lab.report.methods import METHODS
+from dubhe_lab.report.results import ComparisonResults, MethodResult, read_json
 
 _MAY_DIFFER: Final = {"methods", "data_dir", "device"}
 
@@ -24,18 +25,18 @@ class KeptResults:
 
         Raises `SettingsError` if the file holds anything but results with these settings.
         """
-        if not self.path.exists():
-            return {}
         try:
-            content = json.loads(self.path.read_text(encoding="utf-8"))
+            content = read_json(self.path, ["config", "methods"])
+            if content is None:
+                return {}
             methods = {name: MethodResult.from_dict(m) for name, m in content["methods"].items()}
-            earlier = content["config"]
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             raise SettingsError(
                 f"{self.path} does not hold results of a comparison; choose another --out, or pass "
                 "--overwrite."
             ) from None
         own = json.loads(json.dumps(self.settings.flat()))
+        earlier = content["config"]
         differing = [n for n in own if n not in _MAY_DIFFER and earlier.get(n) != own[n]]
         if differing:
             raise SettingsError(

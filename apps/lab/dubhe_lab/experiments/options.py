@@ -1,20 +1,16 @@
 """Settings classes whose fields carry their own help and checks, and become command-line options.
 
-A field is declared with `option`, copied from other settings with `same`, or taken over from a
-class of `dubhe_flwr` with `options_of`, which reads default and help from that class's docstring.
-`CommandSettings` checks the values, and `cli.options.command` makes a command from the fields.
+A field is declared with `option`, or taken over from another class with `same`. `CommandSettings`
+checks the values, and `cli.options.command` makes a command from the fields.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import Field, dataclass, field, fields
 from inspect import getdoc
-from types import NoneType
-from typing import Any, Literal, NamedTuple, Self, TypeVar, get_args, get_origin
+from typing import Any, Literal, NamedTuple, Self, get_args, get_origin
 
 from dubhe_flwr.errors import SettingsError
-
-SettingsT = TypeVar("SettingsT", bound="CommandSettings")
 
 
 class Parameter(NamedTuple):
@@ -65,71 +61,23 @@ def option(
     return field(default=default, metadata=about_it)
 
 
-def same(settings: type["CommandSettings"], name: str, **told: Any) -> Any:
-    """Return a copy of another settings class's field, with the given changes."""
-    (like,) = (own for own in settings.flat_fields() if own.name == name)
-    return field(
-        default=told.pop("default", like.default),
-        metadata={**like.metadata, "choices": _choices(like), **told},
-    )
+def same(owner: type[Any], name: str, *, before: str = "", after: str = "", **told: Any) -> Any:
+    """Return a field like another dataclass's, with the given changes.
 
-
-def options_of(
-    owner: type,
-    names: Sequence[str],
-    *,
-    kinds: Mapping[str, Mapping[str, type[Any]]],
-    without: Sequence[str] = (),
-    **told: Mapping[str, Any],
-) -> Callable[[type[SettingsT]], type[SettingsT]]:
-    """Return a decorator that gives a settings class the named fields of another dataclass.
-
-    Types, defaults and help come from the owner, except where `told` overrides them; the owner also
-    keeps the checks. A field in `kinds` takes the name of a kind, by default the first. The fields
-    of all its kinds follow it, except for those in `without`.
+    Default and help come from the owner, so that they have one home. A class of `dubhe_flwr` has
+    its help in the docstring, and keeps the checks. `before` and `after` extend that help.
     """
-
-    def make(settings: type[SettingsT]) -> type[SettingsT]:
-        for name in names:
-            of_name, own_told = kinds.get(name, {}), dict(told.get(name, {}))
-            if of_name:
-                own_told |= {"kind": str, "default": next(iter(of_name)), "choices": tuple(of_name)}
-                own_told |= {"after": f" One of {', '.join(of_name)}."}
-            _add(settings, owner, name, **own_told)
-            for kind, its_owner in of_name.items():
-                for own in fields(its_owner):
-                    if own.name in without:
-                        continue
-                    before = f"({kind}) "
-                    _add(settings, its_owner, own.name, before=before, **told.get(own.name, {}))
-        return dataclass(frozen=True, kw_only=True)(settings)
-
-    return make
-
-
-def _add(
-    settings: type,
-    owner: type,
-    name: str,
-    *,
-    kind: Any = None,
-    before: str = "",
-    after: str = "",
-    **told: Any,
-) -> None:
-    """Add a field like the owner's, with help from the owner's docstring."""
-    like: Any = next(own for own in fields(owner) if own.name == name)
-    (_, described, meaning) = next(own for own in parameters_of(owner) if name in own.names)
-    default = told.pop("default", None if like.default is MISSING else like.default)
-    stands_for = re.search(r"\(default: (.+)\)$", described)
-    if default is None and stands_for:
-        told.setdefault("shown", stands_for[1].replace("`", ""))
-    if kind is None:
-        is_optional = default is not None or NoneType in get_args(like.type)
-        kind = like.type if is_optional else like.type | None
-    settings.__annotations__[name] = kind
-    about = before + meaning.replace("`", "") + after
-    setattr(settings, name, option(default, about, **told))
+    if issubclass(owner, CommandSettings):
+        (like,) = (own for own in owner.flat_fields() if own.name == name)
+        told = {**like.metadata, "choices": _choices(like), **told}
+    else:
+        (like,) = (own for own in fields(owner) if own.name == name)
+        (_, kind, meaning) = next(own for own in parameters_of(owner) if name in own.names)
+        told["about"] = before + meaning.replace("`", "") + after
+        stands_for = re.search(r"\(default: (.+)\)$", kind)
+        if stands_for and told.get("default", like.default) is None:
+            told.setdefault("shown", stands_for[1].replace("`", ""))
+    return option(**{"default": like.default, **told})
 
 
 @dataclass(frozen=True, kw_only=True)

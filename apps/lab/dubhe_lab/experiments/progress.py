@@ -1,96 +1,123 @@
-"""The progress of an experiment: bars on a terminal, and lines in a file or a pipe."""
+"""The progress of an experiment: one bar on a terminal, and lines in a file or a pipe."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from logging import WARNING, getLogger
-from typing import Final
+from typing import Final, TypeAlias
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
 from dubhe_lab.experiments.settings import STUDIED, CompareSettings, StudySettings
-from dubhe_lab.report.picture import method_label
+from dubhe_lab.report.methods import method_label
 
 _LINES: Final = 5
 """Lines per method in a file or a pipe, after one for the initial model."""
+_SPEED_OVER_SECONDS: Final = 1800
+
+OnRound: TypeAlias = Callable[[str, int, float | None], None]
+OnSelection: TypeAlias = Callable[[str, int], None]
+OnAnswer: TypeAlias = Callable[[str, str, int, int], None]
+
+
+class Progress:
+    """A bar over parts of known sizes, such as the rounds of each method."""
+
+    def __init__(self, bar: Bar, total: float) -> None:
+        self._bar = bar
+        self._task = bar.add_task("preparing", total=total or None, remark="")
+        self._begun = 0.0
+        self._said = ""
+
+    def begin(self, name: str, size: float) -> None:
+        """Show that a part begins; earlier parts are done, whatever they reported."""
+        self._bar.update(self._task, completed=self._begun, description=name)
+        self._begun += size
+
+    def advance(self, share: float, of: float = 1.0, remark: str | None = None) -> None:
+        """Show that a share of a size is done; without a remark, the last one stays."""
+        if remark is not None:
+            self._bar.update(self._task, remark=remark)
+        self._bar.advance(self._task, share * of)
+
+    def end(self) -> None:
+        """Show that all parts that have begun are done."""
+        self._bar.update(self._task, completed=self._begun)
+
+    def say(self, sentence: str) -> None:
+        """Write a line to a file or a pipe, unless it is the last one again."""
+        if sentence != self._said and not self._bar.console.is_terminal:
+            self._bar.console.print(sentence, highlight=False)
+        self._said = sentence
 
 
 @contextmanager
-def compare_progress(
-    console: Console, settings: CompareSettings
-) -> Iterator[Callable[[str, int, float | None], None]]:
-    """Show the progress of a comparison, with Flower's log limited to warnings.
-
-    Yields the `on_round` callback of `dubhe_lab.experiments.compare.compare`.
-    """
-    bar, last = _bar(console, "rounds  {task.fields[remark]} ", "left"), settings.num_rounds
-    task = bar.add_task("preparing", total=len(settings.methods) * last, remark="")
-    told = {*range(0, last, -(-last // _LINES)), last}
-
-    def update(method: str, server_round: int, accuracy: float | None) -> None:
-        remark = "" if accuracy is None else f"accuracy {accuracy:.1%}"
-        if remark:
-            bar.update(task, remark=remark)
-        # Round 0 is the initial model, which nobody trains.
-        bar.update(task, advance=min(server_round, 1), description=method_label(method))
-        if server_round in told and not console.is_terminal:
-            rounds = f"{method_label(method)}: round {server_round} of {last}"
-            console.print("  ".join(filter(None, [rounds, remark])), highlight=False)
-
-    if not console.is_terminal:
-        counted = f"{len(settings.methods)} methods, {settings.num_rounds} rounds each"
-        console.print(f"{settings.dataset}: {counted}", highlight=False)
+def progress_of(console: Console, total: float) -> Iterator[Progress]:
+    """Show progress towards a total, with Flower's log limited to warnings."""
+    bar = Bar(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        TextColumn("left  {task.fields[remark]}"),
+        console=console,
+        disable=not console.is_terminal,
+        speed_estimate_period=_SPEED_OVER_SECONDS,
+    )
     with flower_log_level(WARNING), bar:
+        progress = Progress(bar, total)
+        yield progress
+        progress.end()
+
+
+@contextmanager
+def compare_progress(console: Console, settings: CompareSettings) -> Iterator[OnRound]:
+    """Show the progress of a comparison; yields the `on_round` of `experiments.compare.compare`."""
+    last = settings.num_rounds
+    told = {*range(0, last, -(-last // _LINES)), last}
+    with progress_of(console, len(settings.methods) * last) as progress:
+        progress.say(f"{settings.dataset}: {len(settings.methods)} methods, {last} rounds each")
+
+        def update(method: str, server_round: int, accuracy: float | None) -> None:
+            label = method_label(method)
+            remark = None if accuracy is None else f"accuracy {accuracy:.1%}"
+            if server_round == 0:  # the initial model, which nobody trains
+                progress.begin(label, last)
+            progress.advance(min(server_round, 1), remark=remark)
+            if server_round in told:
+                line = f"{label}: round {server_round} of {last}"
+                progress.say("  ".join(filter(None, [line, remark])))
+
         yield update
 
 
-class StudyProgress:
-    """Shows what a study does, in one bar per method.
+@contextmanager
+def study_progress(
+    console: Console, settings: StudySettings
+) -> Iterator[tuple[OnSelection, OnAnswer]]:
+    """Show the progress of a study; yields its `on_round` and `on_answer`.
 
     A file or a pipe gets one line per method, and one per exchange before the first selection.
     """
+    rounds: Counter[str] = Counter()
+    with progress_of(console, len(STUDIED) * settings.num_rounds) as progress:
 
-    def __init__(self, bar: Progress, num_rounds: int) -> None:
-        self._bar = bar
-        self._tasks = {
-            method: bar.add_task(method_label(method), start=False, total=num_rounds, remark="")
-            for method in STUDIED
-        }
-        self._last = ""
+        def answer(method: str, stage: str, num_answered: int, num_asked: int) -> None:
+            if method not in rounds:
+                rounds[method] = 0
+                progress.begin(method_label(method), settings.num_rounds)
+            progress.advance(0, remark=f"{stage}: {num_answered} of {num_asked}")
+            if not rounds[method]:
+                progress.say(f"{method_label(method)}: {stage}, {num_asked} to answer")
 
-    def answer(self, method: str, stage: str, num_answered: int, num_asked: int) -> None:
-        """Show how many clients have answered an exchange."""
-        self._show(method, remark=f"{stage}: {num_answered} of {num_asked}")
-        if not self._bar.tasks[self._tasks[method]].completed:
-            self._say(f"{method_label(method)}: {stage}, {num_asked} to answer")
+        def select(method: str, _server_round: int) -> None:
+            rounds[method] += 1
+            progress.advance(1)
+            progress.say(f"{method_label(method)} selects")
 
-    def select(self, method: str, _server_round: int) -> None:
-        """Show that a round's clients are selected."""
-        self._show(method, advance=1)
-        self._say(f"{method_label(method)} selects")
-
-    def _show(self, method: str, *, remark: str = "", advance: int = 0) -> None:
-        self._bar.start_task(self._tasks[method])
-        self._bar.update(self._tasks[method], advance=advance, remark=remark)
-
-    def _say(self, sentence: str) -> None:
-        if sentence != self._last and not self._bar.console.is_terminal:
-            self._bar.console.print(sentence, highlight=False)
-        self._last = sentence
-
-
-@contextmanager
-def study_progress(console: Console, settings: StudySettings) -> Iterator[StudyProgress]:
-    """Show the progress of a study, and yield the `StudyProgress` to report it to."""
-    with _bar(console, "rounds", "left  {task.fields[remark]}") as bar:
-        yield StudyProgress(bar, settings.num_rounds)
-
-
-def _bar(console: Console, before: str, after: str) -> Progress:
-    """Return a bar that counts rounds, with texts before and after the remaining time."""
-    texts = TextColumn("[bold]{task.description}"), TextColumn(before), TextColumn(after)
-    columns = texts[0], BarColumn(), MofNCompleteColumn(), texts[1], TimeRemainingColumn(), texts[2]
-    return Progress(*columns, console=console, disable=not console.is_terminal)
+        yield select, answer
 
 
 @contextmanager

@@ -7,10 +7,10 @@ also trains. The fields of `SelectionSettings` are taken over from `dubhe_flwr`,
 defaults and help have one home. Invalid values raise `SettingsError` before anything runs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
@@ -23,9 +23,9 @@ from dubhe_lab.experiments.options import (
     numbers,
     numbers_of,
     option,
-    options_of,
     same,
 )
+from dubhe_lab.report.methods import METHODS
 
 _PAPER: Final = {"rule": "paper", "determination": "tries", "group_size": None}
 DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -34,12 +34,6 @@ DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
     "dubhe": {},
 }
 """Selection settings of each Dubhe method: the paper's, searched thresholds, and our defaults."""
-
-SEEING_LOSSES: Final = ("powd", "afl", "oort")
-"""Methods that select by clients' losses, and so need a model."""
-
-METHODS: Final = ("random", *DUBHE, "greedy", "flips", "fedcbs", "fedentopt", *SEEING_LOSSES)
-"""All selection methods; greedy, flips, fedcbs and fedentopt are label oracles."""
 
 COMPARED: Final = ("random", "dubhe-paper", "dubhe", "greedy")
 """Methods of a comparison by default."""
@@ -59,6 +53,14 @@ class FederationSettings(CommandSettings):
     generator: PartitionKind = option("dirichlet", "How clients are drawn: dirichlet or mixture.")
     seed: int = option(0, "Seed of everything: same seed, same sets, same accuracies.", least=0)
 
+    def can_be_drawn(self, num_classes: int) -> bool:
+        """Return whether a federation can have this skew."""
+        try:
+            self.draw("", num_classes)
+        except SettingsError:
+            return False
+        return True
+
     def draw(self, name: str, num_classes: int) -> Federation:
         """Draw the federation. Raises `SettingsError` if its skew cannot be reached."""
         own = self.flat()
@@ -66,41 +68,22 @@ class FederationSettings(CommandSettings):
         return Federation.draw(name, num_classes=num_classes, generator=rng, kind=kind, **own)
 
 
-def _shares_or_search(name: str, text: str) -> tuple[float, ...] | str:
-    return text if text == "search" else numbers_of(float, "0.7,0.1, or search")(name, text)
+def _shares_or(word: str, example: str) -> Callable[[str, str], tuple[float, ...] | str]:
+    """Return a parser of shares, or of a word that stands for them."""
+    shares = numbers_of(float, f"{example}, or {word}")
+    return lambda name, text: text if text == word else shares(name, text)
 
 
-def _shares_or_own(name: str, text: str) -> tuple[float, ...] | str:
-    return text if text == "own" else numbers_of(float, "0.7,0.3, or own")(name, text)
+RULES: Final[Mapping[str, type[Any]]] = {"prices": Prices, "paper": Paper}
+"""Rules by their names in `SelectionSettings`, which has the settings of each."""
 
 
-KINDS: Final[Mapping[str, Mapping[str, type[Any]]]] = {"rule": {"prices": Prices, "paper": Paper}}
-"""Settings that come in several kinds, each with its own settings."""
-
-_TAKEN_OVER: Final = (
-    "num_participants",
-    "rule",
-    "registration_interval",
-    "key_bits",
-)
-"""Settings of `dubhe_flwr` that matter in experiments, where nodes never fail."""
-
-
-@options_of(
-    Settings,
-    _TAKEN_OVER,
-    kinds=KINDS,
-    without=["noise"],
-    num_participants={"default": 20},
-    target={"parse": _shares_or_own, "after": " For example 0.7,0.3, or own."},
-    reference_set={"default": (1, 2, 10), "parse": numbers},
-    thresholds={"parse": _shares_or_search, "after": " For example 0.7,0.1 for sizes 1 and 2."},
-    registration_interval={"default": None, "shown": "50, and fewer with many draws a round"},
-)
+@dataclass(frozen=True, kw_only=True)
 class SelectionSettings(CommandSettings):
     """How Dubhe selects: settings of `dubhe_flwr` and of its rules.
 
-    Thresholds are shares in the order of the reference set, without the largest size.
+    Only settings that matter in experiments, where nodes never fail. Thresholds are shares in the
+    order of the reference set, without the largest size.
     """
 
     determination: Literal["auto", "tries", "grouped"] = option(
@@ -114,9 +97,40 @@ class SelectionSettings(CommandSettings):
     )
     group_size: int | None = option(None, "g: smallest group, in clients.", least=1, shown="4")
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
+    num_participants: int = same(Settings, "num_participants", default=20)
+    rule: str = same(
+        Settings,
+        "rule",
+        default="prices",
+        choices=tuple(RULES),
+        after=f" One of {', '.join(RULES)}.",
+    )
+    coverage: float = same(Prices, "coverage", before="(prices) ")
+    local_skew: float = same(Prices, "local_skew", before="(prices) ")
+    target: tuple[float, ...] | Literal["own"] | None = same(
+        Prices,
+        "target",
+        parse=_shares_or("own", "0.7,0.3"),
+        before="(prices) ",
+        after=" For example 0.7,0.3, or own.",
+    )
+    reference_set: tuple[int, ...] = same(
+        Paper, "reference_set", default=(1, 2, 10), parse=numbers, before="(paper) "
+    )
+    thresholds: tuple[float, ...] | str | None = same(
+        Paper,
+        "thresholds",
+        parse=_shares_or("search", "0.7,0.1"),
+        before="(paper) ",
+        after=" For example 0.7,0.1 for sizes 1 and 2.",
+    )
+    registration_interval: int | None = same(
+        Settings,
+        "registration_interval",
+        default=None,
+        shown="50, and fewer with many draws a round",
+    )
+    key_bits: int = same(Settings, "key_bits")
 
     def flat(self) -> dict[str, Any]:
         """Return all values, with defaults in place of None."""
@@ -129,10 +143,11 @@ class SelectionSettings(CommandSettings):
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `Settings`."""
-        given = self.flat()
         taken = {
-            name: self._made(KINDS[name][given[name]]) if name in KINDS else given[name]
-            for name in _TAKEN_OVER
+            "num_participants": self.num_participants,
+            "rule": self.chosen_rule,
+            "registration_interval": self.flat()["registration_interval"],
+            "key_bits": self.key_bits,
         }
         if self.determination == "auto" and self.tries is None and self.group_size is None:
             return taken
@@ -145,11 +160,12 @@ class SelectionSettings(CommandSettings):
             return Groups(self.group_size or Groups.size, self.tries or Groups.pool)
         if self.determination == "tries" or self.tries is not None:
             return Tries(self.tries or Tries.number)
-        rule: Rule = self._made(KINDS["rule"][self.rule])
-        return rule.determination(self.num_participants)
+        return self.chosen_rule.determination(self.num_participants)
 
-    def _made(self, kind: type) -> Any:
-        """Make an object of this class from the settings of the same names."""
+    @property
+    def chosen_rule(self) -> Rule:
+        """The rule, made from the settings of the same names."""
+        kind = RULES[self.rule]
         given = {own.name: getattr(self, own.name) for own in fields(kind) if own.name != "noise"}
         if isinstance(thresholds := given.get("thresholds"), tuple):
             sizes = tuple(size for size in self.reference_set if size != max(self.reference_set))
@@ -159,7 +175,8 @@ class SelectionSettings(CommandSettings):
                     "of reference_set, in the same order."
                 )
             given["thresholds"] = dict(zip(sizes, thresholds, strict=True))
-        return kind(**given)
+        rule: Rule = kind(**given)
+        return rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,8 +246,7 @@ class ExperimentSettings(CommandSettings):
     @property
     def classes(self) -> int:
         """``C``, the largest size of the reference set."""
-        largest: int = max(self.selection.reference_set)
-        return largest
+        return max(self.selection.reference_set)
 
     def _check_classes(self) -> None:
         rule = self.selection.arguments()["rule"]

@@ -37,11 +37,11 @@ from dubhe_lab.data.measures import coverage
 from dubhe_lab.experiments.findings import federation_summary, provenance, selected_data
 from dubhe_lab.experiments.settings import (
     DUBHE,
-    SEEING_LOSSES,
     STUDIED,
     ExperimentSettings,
     StudySettings,
 )
+from dubhe_lab.report.methods import SEEING_LOSSES
 from dubhe_lab.report.results import SelectionResult, StudyResults
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")

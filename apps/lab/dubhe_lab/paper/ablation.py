@@ -1,27 +1,27 @@
 """Beyond the paper: all selection methods side by side, by K, by skew and with many classes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
-from dubhe_lab.experiments import METHODS
-from dubhe_lab.experiments.settings import SEEING_LOSSES
 from dubhe_lab.paper.cells import Cell
 from dubhe_lab.paper.experiment import (
     SKEW,
     Experiment,
-    Found,
+    Grid,
     Method,
     PaperSettings,
-    finished,
+    Results,
+    Seeds,
     spread,
 )
-from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_balance
 from dubhe_lab.paper.studies import CLIENTS, LETTERS, study_cell, study_cells
-from dubhe_lab.paper.trainings import training_cell
-from dubhe_lab.report.picture import picture
+from dubhe_lab.paper.trainings import methods_of, trainings
+from dubhe_lab.report.methods import METHODS, SEEING_LOSSES
+from dubhe_lab.report.picture import Picture
 from dubhe_lab.report.table import Table
 
 _METHODS: Final = tuple(Method(name) for name in METHODS if name not in SEEING_LOSSES)
@@ -40,52 +40,40 @@ _LETTERS: Final[Mapping[str, Mapping[str, Any]]] = {
 _TRAINING_ROUNDS: Final = {"full": 120, "small": 12}
 
 
-def _selection(options: PaperSettings, method: Method) -> list[Cell]:
-    """Return the cells of the main table, one per seed."""
-    return study_cells(method, options, _SEEDS, num_rounds=_ROUNDS[options.scale])
-
-
-def _varied(options: PaperSettings, method: Method, **given: Any) -> Cell:
-    """Return a cell with another number of participants or another federation."""
+def _grid(options: PaperSettings) -> Grid:
+    """Return the cells of each table's row of methods; two tables show K = 20, rho 10, EMD 1.5."""
     scale = options.scale
-    usual = {"num_clients": CLIENTS[scale], "num_rounds": _ROUNDS[scale] // 2}
-    return study_cell(method, **{**SKEW, **usual, **given})
+    usual = {**SKEW, "num_clients": CLIENTS[scale], "num_rounds": _ROUNDS[scale] // 2}
+    varied = {
+        **{
+            f"K = {number}": {**usual, "num_participants": number}
+            for number in _PARTICIPANTS[scale]
+        },
+        **{_skew(of): {**usual, **of} for of in _SKEWS[scale]},
+        "letters": _LETTERS[scale],
+    }
+    trained: dict[str, list[Cell]] = {}
+    if "MNIST" in options.datasets:
+        rounds = options.num_rounds or _TRAINING_ROUNDS[scale]
+        trained = trainings("MNIST", "10/1.5", options, _METHODS, num_rounds=rounds)
+    return {
+        "usual": {
+            str(method): study_cells(method, options, _SEEDS, num_rounds=_ROUNDS[scale])
+            for method in _METHODS
+        },
+        **{
+            name: {str(method): [study_cell(method, **given)] for method in _METHODS}
+            for name, given in varied.items()
+        },
+        "accuracy": trained,
+    }
 
 
-def _variations(options: PaperSettings, method: Method) -> tuple[list[Cell], list[Cell]]:
-    """Return the cells of other numbers of participants, and of other skews."""
-    scale = options.scale
-    by_number = [_varied(options, method, num_participants=n) for n in _PARTICIPANTS[scale]]
-    return by_number, [_varied(options, method, **skew) for skew in _SKEWS[scale]]
+def _skew(of: Mapping[str, float]) -> str:
+    return f"{of['rho']:g}/{of['emd']:g}"
 
 
-def _letters(options: PaperSettings, method: Method) -> Cell:
-    return study_cell(method, **_LETTERS[options.scale])
-
-
-def _trainings(options: PaperSettings, method: Method) -> list[Cell]:
-    if "MNIST" not in options.datasets:
-        return []
-    rounds = options.num_rounds or _TRAINING_ROUNDS[options.scale]
-    return [
-        training_cell("MNIST", "10/1.5", method, seed, options, num_rounds=rounds)
-        for seed in options.seeds or (0,)
-    ]
-
-
-def _cells(options: PaperSettings) -> list[Cell]:
-    cells: list[Cell] = []
-    for method in _METHODS:
-        cells += _selection(options, method)
-        cells += [cell for row in _variations(options, method) for cell in row]
-        cells.append(_letters(options, method))
-    for method in _METHODS:
-        cells += _trainings(options, method)
-    # Two tables show K = 20 in the usual federation.
-    return list({cell.key: cell for cell in cells}.values())
-
-
-def _report(options: PaperSettings, found: Found) -> Section:
+def _report(options: PaperSettings, results: Results) -> Section:
     scale = options.scale
     columns = (
         *("selection", "EMD*", "bias", "local EMD"),
@@ -93,23 +81,13 @@ def _report(options: PaperSettings, found: Found) -> Section:
         "effective clients",
     )
     usual = [
-        [
-            str(method),
-            *_figures(_selection(options, method), found),
-            spread(_accuracies(options, method, found)),
-        ]
-        for method in _METHODS
+        [name, *_figures(of_seeds), spread(_accuracies(results["accuracy"].get(name, {})))]
+        for name, of_seeds in results["usual"].items()
     ]
-    by_number, by_skew = (
-        [
-            [str(method), *_distances(_variations(options, method)[which], found)]
-            for method in _METHODS
-        ]
-        for which in (0, 1)
-    )
-    letters = [[str(method), *_figures([_letters(options, method)], found)] for method in _METHODS]
-    skews = (f"{skew['rho']:g}/{skew['emd']:g}" for skew in _SKEWS[scale])
-    number = _LETTERS[scale]["num_clients"]
+    letters = [[name, *_figures(of_seeds)] for name, of_seeds in results["letters"].items()]
+    numbers = [f"K = {number}" for number in _PARTICIPANTS[scale]]
+    skews = [_skew(of) for of in _SKEWS[scale]]
+    num_letters = _LETTERS[scale]["num_clients"]
     return Section(
         "ablation",
         "Selection methods side by side",
@@ -130,27 +108,24 @@ def _report(options: PaperSettings, found: Found) -> Section:
             Table(
                 "Mean EMD* by the number of participants K",
                 ("selection", *map(str, _PARTICIPANTS[scale])),
-                by_number,
+                _distances(results, numbers),
             ),
             Table(
                 "Mean EMD* by the skew of the federation, rho/EMD_avg",
                 ("selection", *skews),
-                by_skew,
+                _distances(results, skews),
             ),
-            Table(f"Like FEMNIST: 52 classes, N = {number}, G = {{1, 52}}", columns, letters),
+            Table(f"Like FEMNIST: 52 classes, N = {num_letters}, G = {{1, 52}}", columns, letters),
         ],
-        _pictures(options, found),
+        _pictures(options, results["usual"]),
     )
 
 
-def _pictures(options: PaperSettings, found: Found) -> list[Picture]:
-    results = {
-        str(method): list(finished(_selection(options, method), found)) for method in _METHODS
-    }
+def _pictures(options: PaperSettings, usual: Mapping[str, Seeds]) -> list[Picture]:
     points = {
-        name: (fmean(r["coverage_100"] for r in of), fmean(r["mean_emd"] for r in of))
-        for name, of in results.items()
-        if of
+        name: (_mean(of_seeds, "coverage_100"), _mean(of_seeds, "mean_emd"))
+        for name, of_seeds in usual.items()
+        if of_seeds
     }
     if not points:
         return []
@@ -158,7 +133,7 @@ def _pictures(options: PaperSettings, found: Found) -> list[Picture]:
     panel = partial(
         draw_balance, points=points, num_rounds=_reached_in(options), title="Balance and spread"
     )
-    return [Picture("ablation", caption, picture([panel], height=4.8))]
+    return [Picture("ablation", caption, [panel], height=4.8)]
 
 
 def _reached_in(options: PaperSettings) -> int:
@@ -166,29 +141,39 @@ def _reached_in(options: PaperSettings) -> int:
     return min(100, _ROUNDS[options.scale])
 
 
-def _figures(cells: list[Cell], found: Found) -> list[str]:
-    results = list(finished(cells, found))
+def _mean(of_seeds: Seeds, name: str) -> float:
+    return fmean(result[name] for result in of_seeds.values())
+
+
+def _figures(of_seeds: Seeds) -> list[str]:
     digits = {"mean_emd": 3, "bias": 3, "mean_local_emd": 2, "coverage_100": 2}
     return [
-        spread([result[name] for result in results], number)
+        spread((result[name] for result in of_seeds.values()), number)
         for name, number in (digits | {"effective_clients": 0}).items()
     ]
 
 
-def _distances(cells: list[Cell], found: Found) -> list[str]:
-    return [spread([result["mean_emd"] for result in finished([cell], found)]) for cell in cells]
-
-
-def _accuracies(options: PaperSettings, method: Method, found: Found) -> list[float]:
+def _distances(results: Results, names: Sequence[str]) -> list[list[str]]:
+    """Return a row for each method, with the mean distance in each of these federations."""
     return [
-        result["methods"][method.kind]["final_accuracy"]
-        for result in finished(_trainings(options, method), found)
+        [
+            str(method),
+            *(
+                spread(result["mean_emd"] for result in results[name][str(method)].values())
+                for name in names
+            ),
+        ]
+        for method in _METHODS
     ]
+
+
+def _accuracies(of_seeds: Seeds) -> list[float]:
+    return [of["final_accuracy"] for of in methods_of(of_seeds)]
 
 
 EXPERIMENT: Final = Experiment(
     "Beyond the paper: every selection method by K, skew and number of classes.",
-    _cells,
+    _grid,
     _report,
     needs_all=False,
 )

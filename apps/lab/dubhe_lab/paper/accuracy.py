@@ -5,18 +5,17 @@ rounds), averages (accuracy in the federations of Table 1) and FEMNIST (handwrit
 share cells made with `trainings.training_cell`, and each cell is measured once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
-from dubhe_lab.paper.cells import Cell
-from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings, spread
-from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.experiment import Experiment, Grid, Method, PaperSettings, Results, spread
+from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_averages
-from dubhe_lab.paper.trainings import ALL, Trainings, accuracies, curves_of, together, trainings
-from dubhe_lab.report.panels import draw_accuracy, draw_shares
-from dubhe_lab.report.picture import Panel, picture
+from dubhe_lab.paper.trainings import ALL, accuracies, curves_of, together, trainings
+from dubhe_lab.report.panels import accuracy_and_shares, draw_accuracy, draw_shares
+from dubhe_lab.report.picture import Panel, Picture
 from dubhe_lab.report.results import ComparisonResults, MethodResult
 from dubhe_lab.report.table import Table
 
@@ -36,10 +35,6 @@ _FEMNIST_IN_PAPER: Final = {"random": 0.310, "dubhe-paper": 0.364, "greedy": 0.3
 """Section 6.2: test accuracy on FEMNIST."""
 
 
-def _cells(of_federations: Iterable[Trainings]) -> list[Cell]:
-    return [cell for of in of_federations for cells in of.values() for cell in cells]
-
-
 def _datasets(options: PaperSettings) -> list[str]:
     """Return the data sets to train on; at small scale, the digits stand in for both."""
     wanted = [name for name in _CURVES if name in options.datasets]
@@ -49,7 +44,7 @@ def _datasets(options: PaperSettings) -> list[str]:
 # Motivation: random selection in federations of different skew (Figure 2).
 
 
-def _motivation(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
+def _motivation(options: PaperSettings) -> Grid:
     if "CIFAR10" not in options.datasets:
         return {}
     return {
@@ -61,20 +56,20 @@ def _motivation(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
     }
 
 
-def _report_motivation(options: PaperSettings, found: Found) -> Section:
+def _report_motivation(_options: PaperSettings, results: Results) -> Section:
     rows, pictures = [], []
-    for title, by_skew in _motivation(options).items():
-        measured = {name: cells for name, cells in by_skew.items() if cells[0].key in found}
-        rows += [[title, name, spread(accuracies(c, found))] for name, c in measured.items()]
+    for title, by_skew in results.items():
+        measured = {name: of_seeds for name, of_seeds in by_skew.items() if of_seeds}
+        rows += [[title, name, spread(accuracies(of))] for name, of in measured.items()]
         if measured:
             # Separate pictures, since they use the same colours for different federations.
-            results = {name: found[cells[0].key] for name, cells in measured.items()}
+            first = {name: next(iter(of_seeds.values())) for name, of_seeds in measured.items()}
             pictures.append(
                 Picture(
                     f"motivation-{title.split()[0].lower()}",
                     f"{title}, random selection. Above: test accuracy. Below: class proportions of "
                     "the selected data.",
-                    picture(_motivation_panels(title, results)),
+                    _motivation_panels(title, first),
                 )
             )
     title = "Motivation: random selection under skew"
@@ -97,7 +92,7 @@ def _motivation_panels(title: str, results: Mapping[str, Any]) -> list[Panel]:
 # Curves: accuracy over the rounds, and both label terms of the bound (Figure 7 and eq. 3).
 
 
-def _curves(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
+def _curves(options: PaperSettings) -> Grid:
     return {
         f"{dataset}-{_CURVES[dataset]}/{emd}": trainings(
             dataset, f"{_CURVES[dataset]}/{emd}", options
@@ -107,22 +102,21 @@ def _curves(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
     }
 
 
-def _report_curves(options: PaperSettings, found: Found) -> Section:
-    federations = _curves(options)
+def _report_curves(_options: PaperSettings, results: Results) -> Section:
     rows = [
-        [name, method, spread(accuracies(cells, found))]
-        for name, of in federations.items()
-        for method, cells in of.items()
+        [name, method, spread(accuracies(of_seeds))]
+        for name, of in results.items()
+        for method, of_seeds in of.items()
     ]
     table = Table(_CAPTION, ("federation", "method", "accuracy"), rows)
-    pictures = curves_of("curves", federations, found)
+    pictures = curves_of("curves", results)
     return Section("curves", "Accuracy over the rounds", [], [table], pictures)
 
 
 # Averages: final accuracy in the federations of Table 1 (Figure 8).
 
 
-def _averages(options: PaperSettings) -> dict[tuple[str, str, str], dict[str, list[Cell]]]:
+def _averages(options: PaperSettings) -> Grid:
     return {
         (dataset, rho, emd): trainings(dataset, f"{rho}/{emd}", options)
         for dataset in _datasets(options)
@@ -131,10 +125,10 @@ def _averages(options: PaperSettings) -> dict[tuple[str, str, str], dict[str, li
     }
 
 
-def _report_averages(options: PaperSettings, found: Found) -> Section:
+def _report_averages(options: PaperSettings, results: Results) -> Section:
     reached = {
-        skew: {method: accuracies(c, found) for method, c in cells.items()}
-        for skew, cells in _averages(options).items()
+        skew: {method: accuracies(of_seeds) for method, of_seeds in of.items()}
+        for skew, of in results.items()
     }
     rows = [
         [f"{dataset}-{rho}/{emd}", *(spread(of[str(method)]) for method in ALL)]
@@ -170,31 +164,39 @@ def _averages_picture(
     if not panels:
         return []
     caption = "Accuracy over the last rounds by the discrepancy between clients (EMD_avg)."
-    return [Picture("averages", caption, picture(panels))]
+    return [Picture("averages", caption, panels)]
 
 
 # FEMNIST: accuracy, and the class proportions of the selected data (Figure 9).
 
 
-def _femnist(options: PaperSettings) -> dict[str, list[Cell]]:
-    wanted = "FEMNIST" in options.datasets
-    return trainings("FEMNIST", "13.64/0.554", options) if wanted else {}
+def _femnist(options: PaperSettings) -> Grid:
+    if "FEMNIST" not in options.datasets:
+        return {}
+    return {"FEMNIST": trainings("FEMNIST", "13.64/0.554", options)}
 
 
-def _report_femnist(options: PaperSettings, found: Found) -> Section:
-    cells = _femnist(options)
-    results = together(cells, found)
-    paper = {name: _FEMNIST_IN_PAPER.get(name.partition(",")[0]) for name in cells}
+def _report_femnist(_options: PaperSettings, results: Results) -> Section:
+    (of_methods,) = results.values()
+    finished = together(of_methods)
+    paper = {name: _FEMNIST_IN_PAPER.get(name.partition(",")[0]) for name in of_methods}
     rows = [
-        [name, "" if paper[name] is None else f"{paper[name]:.3f}", spread(accuracies(of, found))]
-        for name, of in cells.items()
+        [name, "" if paper[name] is None else f"{paper[name]:.3f}", spread(accuracies(of_seeds))]
+        for name, of_seeds in of_methods.items()
     ]
     return Section(
         "femnist",
         "Handwritten letters by writer",
-        [] if results is None else [_federation(results)],
+        [_federation(finished)],
         [Table(_CAPTION, ("method", "paper", "accuracy"), rows)],
-        [] if results is None else [_femnist_picture(results)],
+        [
+            Picture(
+                "femnist",
+                "Above: test accuracy. Below: class proportions of the selected data, mean over "
+                "the rounds.",
+                accuracy_and_shares(finished),
+            )
+        ],
     )
 
 
@@ -206,40 +208,27 @@ def _federation(results: ComparisonResults) -> str:
     )
 
 
-def _femnist_picture(results: ComparisonResults) -> Picture:
-    proportions = {name: of.class_proportions for name, of in results.methods.items()}
-    everybody = results.federation.class_proportions
-    panels: list[Panel] = [
-        partial(draw_accuracy, methods=results.methods),
-        partial(draw_shares, proportions=proportions, all_clients=everybody),
-    ]
-    caption = (
-        "Above: test accuracy. Below: class proportions of the selected data, mean over the rounds."
-    )
-    return Picture("femnist", caption, picture(panels))
-
-
 MOTIVATION: Final = Experiment(
     "Accuracy and class proportions of random selection under skew.",
-    lambda options: _cells(_motivation(options).values()),
+    _motivation,
     _report_motivation,
     needs_all=False,
 )
 CURVES: Final = Experiment(
     "Accuracy of each selection method over the rounds, and the terms of the bound.",
-    lambda options: _cells(_curves(options).values()),
+    _curves,
     _report_curves,
     needs_all=False,
 )
 AVERAGES: Final = Experiment(
     "Accuracy over the last rounds in the federations of Table 1.",
-    lambda options: _cells(_averages(options).values()),
+    _averages,
     _report_averages,
     needs_all=False,
 )
 FEMNIST: Final = Experiment(
     "Accuracy and class proportions on the letters of FEMNIST.",
-    lambda options: _cells([_femnist(options)]),
+    _femnist,
     _report_femnist,
     needs_all=False,
 )

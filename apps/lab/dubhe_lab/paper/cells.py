@@ -4,24 +4,21 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from logging import WARNING
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from dubhe_flwr.errors import DataError
 from dubhe_lab.experiments.findings import provenance
-from dubhe_lab.experiments.progress import flower_log_level
+from dubhe_lab.experiments.progress import progress_of
 from dubhe_lab.experiments.settings import MachineSettings
-from dubhe_lab.report.results import write_json
+from dubhe_lab.report.results import read_json, write_json
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe", "flwr")
-_SPEED_OVER_SECONDS: Final = 1800
 
 Advance: TypeAlias = Callable[[float], None]
 """Callback that gets the share of a cell done since the last call."""
@@ -60,7 +57,7 @@ class Cell:
     measure: Callable[[MachineSettings, Advance], Measured]
     work: float = 1.0
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The cell's identity: a path without a suffix."""
         canonical = json.dumps([self.kind, self.config], sort_keys=True)
@@ -86,16 +83,11 @@ class CellStore:
         """
         path = self.path(cell)
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            complete = {"result", "provenance"} <= content.keys()
-        except FileNotFoundError:
-            return None
-        except (AttributeError, ValueError):
-            complete = False
-        if not complete:
-            raise DataError(f"{path} is not a finished cell; delete it to measure it again.")
-        finished: dict[str, Any] = content
-        return finished
+            return read_json(path, ["result", "provenance"])
+        except ValueError:
+            raise DataError(
+                f"{path} is not a finished cell; delete it to measure it again."
+            ) from None
 
     def load_all(self, cells: Iterable[Cell]) -> dict[str, Any]:
         """Load all finished cells, by `Cell.key`."""
@@ -132,15 +124,16 @@ def run_cells(
     finished = store.load_all(wanted.values())
     waiting = [cell for key, cell in wanted.items() if key not in finished]
     missing: dict[str, str] = {}
-    with flower_log_level(WARNING), _bar(console, waiting) as begin:
+    with progress_of(console, sum(cell.work for cell in waiting)) as progress:
         for cell in waiting:
-            advance = begin(cell)
+            progress.begin(cell.name, cell.work)
+            progress.say(cell.name)
             data = str(cell.config.get("dataset", cell.key))
             if data in missing:
                 continue
             began = time.perf_counter()
             try:
-                measured = cell.measure(machine, advance)
+                measured = cell.measure(machine, partial(progress.advance, of=cell.work))
             except DataError as error:
                 if not skip_missing_data:
                     raise
@@ -154,30 +147,3 @@ def run_cells(
             }
             store.save(cell, measured.result, source)
     return store.load_all(wanted.values()), list(missing.values())
-
-
-@contextmanager
-def _bar(console: Console, waiting: Sequence[Cell]) -> Iterator[Callable[[Cell], Advance]]:
-    """Yield a function to call when a cell begins."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-        console=console,
-        speed_estimate_period=_SPEED_OVER_SECONDS,
-    )
-    task = bar.add_task("nothing to do", total=sum(cell.work for cell in waiting) or None)
-    done = 0.0
-
-    def begin(cell: Cell) -> Advance:
-        nonlocal done
-        # The previous cell is done, whatever progress it reported.
-        bar.update(task, completed=done, description=f"[bold]{cell.name}")
-        done += cell.work
-        return lambda share: bar.update(task, advance=share * cell.work)
-
-    with bar:
-        yield begin
-        bar.update(task, completed=done)

@@ -78,13 +78,8 @@ app = new_application(
 def sections(names: Sequence[str], settings: PaperSettings, finished: _Finished) -> list[Section]:
     """Return the sections of all experiments with enough finished cells."""
     found = {key: content["result"] for key, content in finished.items()}
-    made = []
-    for name in names:
-        experiment = EXPERIMENTS[name]
-        measured = [cell.key in found for cell in experiment.cells(settings)]
-        if all(measured) if experiment.needs_all else any(measured):
-            made.append(experiment.report(settings, found))
-    return made
+    made = (EXPERIMENTS[name].section(settings, found) for name in names)
+    return [section for section in made if section is not None]
 
 
 def remarks(names: Sequence[str], settings: PaperSettings, finished: _Finished) -> list[str]:
@@ -167,9 +162,7 @@ def _reproduce(
         for table in section.tables:
             console.print(table.for_terminal())
         for drawn in section.pictures:
-            target = folder / "figures" / f"{drawn.name}.png"
-            target.parent.mkdir(exist_ok=True)
-            target.write_bytes(drawn.png)
+            drawn.save(folder / "figures")
     for sentence in said:
         console.print(escape(sentence), highlight=False, soft_wrap=True)
     report = folder / f"{name}.html"

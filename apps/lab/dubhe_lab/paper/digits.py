@@ -5,24 +5,22 @@ determination. `leaderboard` has the larger networks and federations.
 """
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
-from dubhe_lab.experiments.settings import SEEING_LOSSES
-from dubhe_lab.paper.cells import Cell
-from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings
-from dubhe_lab.paper.leaderboard import summary
-from dubhe_lab.paper.page import Picture, Section
-from dubhe_lab.paper.trainings import (
-    Trainings,
-    digits_cell,
-    mean_gain,
-    paired_differences,
-    points,
-    together,
+from dubhe_lab.paper.experiment import (
+    Experiment,
+    Grid,
+    Method,
+    PaperSettings,
+    Results,
+    Seeds,
 )
-from dubhe_lab.report.panels import draw_accuracy, draw_shares
-from dubhe_lab.report.picture import method_label, method_looks, picture
+from dubhe_lab.paper.leaderboard import summary
+from dubhe_lab.paper.page import Section
+from dubhe_lab.paper.trainings import digits_cell, gains, mean_gain, together
+from dubhe_lab.report.methods import SEEING_LOSSES, method_label, method_looks
+from dubhe_lab.report.panels import accuracy_and_shares
+from dubhe_lab.report.picture import Picture
 from dubhe_lab.report.table import Table
 
 _SEEDS: Final = tuple(range(10))
@@ -55,8 +53,7 @@ _DRAWN: Final = (
 _LOOKS: Final = method_looks([str(method) for method in _DRAWN])
 
 
-def _trainings(options: PaperSettings) -> dict[str, Trainings]:
-    """Return the cells of each optimizer and method, one per seed."""
+def _grid(options: PaperSettings) -> Grid:
     return {
         optimizer: {
             str(method): [
@@ -68,14 +65,7 @@ def _trainings(options: PaperSettings) -> dict[str, Trainings]:
     }
 
 
-def _cells(options: PaperSettings) -> list[Cell]:
-    # Seed by seed, so that an interrupted run covers all methods.
-    columns = [of for trained in _trainings(options).values() for of in trained.values()]
-    return [cell for of_seed in zip(*columns, strict=True) for cell in of_seed]
-
-
-def _report(options: PaperSettings, found: Found) -> Section:
-    trained = _trainings(options)
+def _report(options: PaperSettings, results: Results) -> Section:
     return Section(
         "digits",
         "Digits, with ten seeds",
@@ -88,48 +78,39 @@ def _report(options: PaperSettings, found: Found) -> Section:
             )
         ],
         [
-            *summary(_MAIN, list(trained.values()), found),
-            *_gains(trained, found),
+            *summary(_MAIN, list(results.values()), len(options.seeds_or(_SEEDS))),
+            *_gains(results),
         ],
-        _headline(trained["SGD"], found),
+        _headline(results["SGD"]),
     )
 
 
-def _gains(trained: Mapping[str, Trainings], found: Found) -> list[Table]:
+def _gains(results: Results) -> list[Table]:
     """Return a table of the points that each method gains over Dubhe's defaults."""
     rows = []
     for method in _METHODS:
-        gains = [
-            mean_gain(
-                paired_differences(points(of[str(method)], found), points(of[str(_USUAL)], found))
-            )
-            for of in trained.values()
-        ]
-        if method != _USUAL and all(gains):
-            rows.append([method_label(str(method)), *gains])
+        gained = [mean_gain(gains(of[str(method)], of[str(_USUAL)])) for of in results.values()]
+        if method != _USUAL and all(gained):
+            rows.append([method_label(str(method)), *gained])
     columns = ("method", *_OPTIMIZERS)
     return [Table("Points of accuracy gained over Dubhe's defaults", columns, rows)] if rows else []
 
 
-def _headline(trained: Trainings, found: Found) -> list[Picture]:
+def _headline(of_methods: Mapping[str, Seeds]) -> list[Picture]:
     """Return a picture of a few methods, if any is finished."""
-    results = together({str(method): trained[str(method)] for method in _DRAWN}, found)
-    if results is None:
+    drawn = {str(method): of_methods[str(method)] for method in _DRAWN}
+    if not any(drawn.values()):
         return []
-    proportions = {name: of.class_proportions for name, of in results.methods.items()}
-    everyone = results.federation.class_proportions
+    results = together(drawn)
     title = f"Accuracy over rounds: digits, {results.federation.num_clients} clients, SGD"
-    panels = [
-        partial(draw_accuracy, methods=results.methods, title=title, looks=_LOOKS),
-        partial(draw_shares, proportions=proportions, all_clients=everyone),
-    ]
+    panels = accuracy_and_shares(results, title=title, looks=_LOOKS)
     caption = "Some methods with SGD, first seed: accuracy, and the selected data's classes."
-    return [Picture("headline", caption, picture(panels))]
+    return [Picture("headline", caption, panels)]
 
 
 EXPERIMENT: Final = Experiment(
     "Beyond the paper: all selection methods on digits, with SGD, server momentum and Adam.",
-    _cells,
+    _grid,
     _report,
     needs_all=False,
 )

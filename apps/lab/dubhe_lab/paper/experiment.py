@@ -1,7 +1,12 @@
-"""The settings of `dubhe paper`, and the parts of an experiment: methods, cells, a report."""
+"""The settings of `dubhe paper`, and the parts of an experiment: methods, cells, a report.
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+An experiment arranges its cells in a grid: rows, such as federations, and columns, such as methods,
+with one cell per seed. Its report gets the finished results in the same grid.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain, zip_longest
 from typing import Any, Final, Literal, TypeAlias
 
 from dubhe_flwr.errors import SettingsError
@@ -124,37 +129,67 @@ def identity(
     if method.kind != "dubhe":
         of_dubhe = {own.name for own in SelectionSettings.flat_fields()}
         unused |= of_dubhe - {"num_participants", "reference_set"}
+    given = settings.flat()
     # Stored cells lack newer settings, so these count only if they differ from their defaults.
-    unused |= {name for name, usual in _LATER.items() if settings.flat().get(name) == usual}
-    own = {name: value for name, value in settings.flat().items() if name not in unused}
+    unused |= {name for name, usual in _LATER.items() if given.get(name) == usual}
+    own = {name: value for name, value in given.items() if name not in unused}
     return own | {"method": method.kind}
 
 
-Found: TypeAlias = Mapping[str, Any]
-"""Results by `Cell.key`, without cells whose data set is missing."""
+Grid: TypeAlias = Mapping[Any, Mapping[str, Sequence[Cell]]]
+"""The cells of each row and column, one per seed."""
+
+Seeds: TypeAlias = Mapping[int, Any]
+"""The results of the finished cells of a row and column, by seed."""
+
+Results: TypeAlias = Mapping[Any, Mapping[str, Seeds]]
+"""The finished results in the grid of their cells."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure: the cells it needs, and the section it makes of them.
+    """A table or figure: the cells it needs, and the section it makes of their results.
 
     With `needs_all`, nothing is reported until all cells are measured. With `skips_missing_data`,
     cells whose data set is missing are left out.
     """
 
     about: str
-    cells: Callable[[PaperSettings], list[Cell]]
-    report: Callable[[PaperSettings, Found], Section]
+    grid: Callable[[PaperSettings], Grid]
+    report: Callable[[PaperSettings, Results], Section]
     needs_all: bool = True
     skips_missing_data: bool = False
 
+    def cells(self, options: PaperSettings) -> list[Cell]:
+        """Return all cells once, seed by seed, so that an interrupted run covers all methods."""
+        columns = (of_seeds for row in self.grid(options).values() for of_seeds in row.values())
+        in_order = chain.from_iterable(zip_longest(*columns))
+        return list({cell.key: cell for cell in in_order if cell is not None}.values())
 
-def finished(cells: Sequence[Cell], found: Found) -> Iterator[Any]:
-    """Yield the results of the finished cells."""
-    return (found[cell.key] for cell in cells if cell.key in found)
+    def section(self, options: PaperSettings, found: Mapping[str, Any]) -> Section | None:
+        """Report the results by `Cell.key`; return None if too few are finished."""
+        grid = self.grid(options)
+        finished = [
+            cell.key in found
+            for columns in grid.values()
+            for of_seeds in columns.values()
+            for cell in of_seeds
+        ]
+        if not (all(finished) if self.needs_all else any(finished)):
+            return None
+        results = {
+            row: {column: _by_seed(of_seeds, found) for column, of_seeds in columns.items()}
+            for row, columns in grid.items()
+        }
+        return self.report(options, results)
 
 
-def spread(values: Sequence[float], digits: int = 3) -> str:
+def _by_seed(cells: Sequence[Cell], found: Mapping[str, Any]) -> Seeds:
+    """Return the results of the finished cells; a cell without a seed counts as seed 0."""
+    return {cell.config.get("seed", 0): found[cell.key] for cell in cells if cell.key in found}
+
+
+def spread(values: Iterable[float], digits: int = 3) -> str:
     """Return the mean and, for several values, the largest distance from it.
 
     Examples
@@ -162,10 +197,11 @@ def spread(values: Sequence[float], digits: int = 3) -> str:
     >>> spread([0.1, 0.3]), spread([0.2]), spread([])
     ('0.200 ± 0.100', '0.200', '')
     """
-    if not values:
+    of_seeds = list(values)
+    if not of_seeds:
         return ""
-    mean = sum(values) / len(values)
+    mean = sum(of_seeds) / len(of_seeds)
     text = f"{mean:.{digits}f}"
-    if len(values) == 1:
+    if len(of_seeds) == 1:
         return text
-    return f"{text} ± {max(abs(value - mean) for value in values):.{digits}f}"
+    return f"{text} ± {max(abs(value - mean) for value in of_seeds):.{digits}f}"

@@ -5,9 +5,9 @@ from statistics import fmean
 from typing import Any, Final
 
 from dubhe_lab.paper.cells import Cell
-from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings
+from dubhe_lab.paper.experiment import Experiment, Grid, Method, PaperSettings, Results
 from dubhe_lab.paper.page import Section
-from dubhe_lab.paper.trainings import digits_cell, mean_gain, paired_differences, points
+from dubhe_lab.paper.trainings import accuracies, digits_cell, gains, mean_gain
 from dubhe_lab.report.table import Table
 
 _KIND: Final = "instead"
@@ -38,27 +38,25 @@ def _cell(name: str, method: Method, seed: int, options: PaperSettings) -> Cell:
     return digits_cell(method, seed, options, **of_training, **given)
 
 
-def _cells(options: PaperSettings) -> list[Cell]:
-    return [
-        _cell(name, method, seed, options)
-        for seed in options.seeds_or(_SEEDS)
+def _grid(options: PaperSettings) -> Grid:
+    return {
+        name: {
+            str(method): [_cell(name, method, seed, options) for seed in options.seeds_or(_SEEDS)]
+            for method in _METHODS
+        }
         for name in _INSTEAD
-        for method in _METHODS
-    ]
+    }
 
 
-def _report(options: PaperSettings, found: Found) -> Section:
-    of_nothing = _points("nothing", _METHODS[0], options, found)
+def _report(_options: PaperSettings, results: Results) -> Section:
+    alone = results["nothing"]["random"]
     rows = []
     for name, given in _INSTEAD.items():
         updates = given.get("participants", 1) / given.get("rounds", 1)
-        gained = [
-            mean_gain(paired_differences(_points(name, method, options, found), of_nothing))
-            for method in _METHODS
-        ]
+        gained = [mean_gain(gains(of_seeds, alone)) for of_seeds in results[name].values()]
         if any(gained):
             rows.append([name, f"{updates:g}", *gained])
-    accuracy = f"{fmean(of_nothing.values()):.1f} %" if of_nothing else "not measured yet"
+    accuracy = f"{100 * fmean(accuracies(alone)):.1f} %" if alone else "not measured yet"
     return Section(
         _KIND,
         "What you might do instead",
@@ -84,14 +82,9 @@ def _report(options: PaperSettings, found: Found) -> Section:
     )
 
 
-def _points(name: str, method: Method, options: PaperSettings, found: Found) -> dict[int, float]:
-    cells = [_cell(name, method, seed, options) for seed in options.seeds_or(_SEEDS)]
-    return points(cells, found)
-
-
 EXPERIMENT: Final = Experiment(
     "Beyond the paper: local losses, FedProx, momentum and more clients instead of selection.",
-    _cells,
+    _grid,
     _report,
     needs_all=False,
 )

@@ -10,15 +10,30 @@ from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
-from dubhe_lab.experiments.settings import SEEING_LOSSES
 from dubhe_lab.paper.cells import Cell
-from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings, finished, spread
-from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.experiment import (
+    Experiment,
+    Grid,
+    Method,
+    PaperSettings,
+    Results,
+    Seeds,
+    spread,
+)
+from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_reach
-from dubhe_lab.paper.trainings import Trainings, accuracies, together, trainings, turned_digits
+from dubhe_lab.paper.trainings import (
+    accuracies,
+    costs_of,
+    methods_of,
+    together,
+    trainings,
+    turned_digits,
+)
+from dubhe_lab.report.methods import SEEING_LOSSES, method_label, method_looks
 from dubhe_lab.report.panels import draw_accuracy
-from dubhe_lab.report.picture import method_label, method_looks, picture
-from dubhe_lab.report.results import extra_work, rounds_to, server_learns
+from dubhe_lab.report.picture import Picture
+from dubhe_lab.report.results import rounds_to
 from dubhe_lab.report.table import Table
 
 _OPTIMIZERS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -69,7 +84,7 @@ def _methods(title: str) -> tuple[Method, ...]:
     return (*_METHODS, *([_LIKE_CLIENTS] if title == "Adam" else []))
 
 
-def _trainings(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
+def _grid(options: PaperSettings) -> Grid:
     seeds = options.seeds_or(_TURNED_SEEDS)
     turned = {
         str(method): [turned_digits(method, seed, options) for seed in seeds] for method in _METHODS
@@ -99,22 +114,8 @@ def _of_dataset(
     return trainings(name, "10/1.5", options, _methods(title), seeds, **given)
 
 
-def _cells(options: PaperSettings) -> list[Cell]:
-    # Seed by seed, so that an interrupted run covers all methods.
-    return [
-        cell
-        for of_optimizer in _trainings(options).values()
-        for of_seed in zip(*of_optimizer.values(), strict=True)
-        for cell in of_seed
-    ]
-
-
-def _report(options: PaperSettings, found: Found) -> Section:
-    trained = {
-        title: cells
-        for title, cells in _trainings(options).items()
-        if any(cell.key in found for of_method in cells.values() for cell in of_method)
-    }
+def _report(options: PaperSettings, results: Results) -> Section:
+    trained = {title: of for title, of in results.items() if any(of.values())}
     by_optimizer = [trained.get(title, {}) for title in _OPTIMIZERS]
     return Section(
         "leaderboard",
@@ -133,29 +134,32 @@ def _report(options: PaperSettings, found: Found) -> Section:
             )
         ],
         [
-            *(summary(_METHODS, by_optimizer, found) if all(by_optimizer) else []),
-            *(_table(title, cells, found) for title, cells in trained.items()),
+            *(
+                summary(_METHODS, by_optimizer, len(options.seeds_or(_SEEDS)))
+                if all(by_optimizer)
+                else []
+            ),
+            *(_table(title, of_methods) for title, of_methods in trained.items()),
         ],
-        [_curves(trained, found), _reach(trained, found)] if trained else [],
+        [_curves(trained), _reach(trained)],
     )
 
 
 def summary(
-    methods: Sequence[Method], by_optimizer: Sequence[Trainings], found: Found
+    methods: Sequence[Method], by_optimizer: Sequence[Mapping[str, Seeds]], num_seeds: int
 ) -> list[Table]:
     """Return a table with SGD, server momentum and Adam, of methods that finished all seeds."""
     rows = []
     for method in methods:
-        cells = [of[str(method)] for of in by_optimizer]
-        is_finished = [all(cell.key in found for cell in of_seeds) for of_seeds in cells]
-        if not is_finished[0]:
+        own = [of_methods[str(method)] for of_methods in by_optimizer]
+        if len(own[0]) < num_seeds:
             continue
         means = [
-            f"{100 * fmean(accuracies(of_seeds, found)):.1f}" if is_known else ""
-            for of_seeds, is_known in zip(cells, is_finished, strict=True)
+            f"{100 * fmean(accuracies(of_seeds)):.1f}" if len(of_seeds) == num_seeds else ""
+            for of_seeds in own
         ]
-        reached = fmean(result["coverage"] for result in _results(cells[0], found))
-        costs = [server_learns(method.name), _extra_work(method, cells[0], found)]
+        reached = fmean(of["coverage"] for of in methods_of(own[0]))
+        costs = costs_of(method, own[0])
         rows.append([method_label(str(method)), *means, f"{100 * reached:.0f}", *costs])
     if not rows:
         return []
@@ -176,7 +180,7 @@ def summary(
     ]
 
 
-def _table(title: str, cells: Trainings, found: Found) -> Table:
+def _table(title: str, of_methods: Mapping[str, Seeds]) -> Table:
     return Table(
         f"{title}: accuracy over the last quarter of the rounds, mean of the seeds",
         (
@@ -192,15 +196,15 @@ def _table(title: str, cells: Trainings, found: Found) -> Table:
             "extra\nwork",
         ),
         [
-            [method_label(str(method)), *_row(method, cells[str(method)], found, _target(title))]
+            [method_label(str(method)), *_row(method, of_seeds, _target(title))]
             for method in _methods(title)
-            if any(cell.key in found for cell in cells[str(method)])
+            if (of_seeds := of_methods[str(method)])
         ],
     )
 
 
-def _row(method: Method, cells: list[Cell], found: Found, target: float) -> list[str]:
-    results = _results(cells, found)
+def _row(method: Method, of_seeds: Seeds, target: float) -> list[str]:
+    results = methods_of(of_seeds)
     rounds = [rounds_to(target, of["accuracy"]) for of in results]
     reached = [number for number in rounds if number is not None]
 
@@ -208,7 +212,7 @@ def _row(method: Method, cells: list[Cell], found: Found, target: float) -> list
         return fmean(sum(float(of[name]) for name in names) for of in results)
 
     return [
-        spread([100 * accuracy for accuracy in accuracies(cells, found)], 1).replace(" ", ""),
+        spread((100 * accuracy for accuracy in accuracies(of_seeds)), 1).replace(" ", ""),
         f"{fmean(reached):.0f}"
         if len(reached) == len(rounds)
         else f"{len(reached)} of {len(rounds)}",
@@ -217,57 +221,44 @@ def _row(method: Method, cells: list[Cell], found: Found, target: float) -> list
         f"{mean('mean_local_emd'):.2f}",
         f"{mean('selection_seconds') / mean('num_rounds'):.2f}",
         f"{mean('selection_bytes_up', 'selection_bytes_down') / mean('num_rounds') / 1e3:.0f}",
-        server_learns(method.name),
-        _extra_work(method, cells, found),
+        *costs_of(method, of_seeds),
     ]
 
 
-def _extra_work(method: Method, cells: Sequence[Cell], found: Found) -> str:
-    results = _results(cells, found)
-    # Cells that are older than loss-based methods have no count of evaluations.
-    evaluations = fmean(of.get("evaluations", 0) / of["num_rounds"] for of in results)
-    return extra_work(method.name, evaluations)
-
-
-def _results(cells: Sequence[Cell], found: Found) -> list[Mapping[str, Any]]:
-    return [of for result in finished(cells, found) for of in result["methods"].values()]
-
-
-def _curves(trained: Mapping[str, Trainings], found: Found) -> Picture:
+def _curves(trained: Results) -> Picture:
     panels = [
-        partial(draw_accuracy, methods=results.methods, title=title, looks=_LOOKS)
-        for title, cells in trained.items()
-        if (results := together(cells, found)) is not None
+        partial(draw_accuracy, methods=together(of).methods, title=title, looks=_LOOKS)
+        for title, of in trained.items()
     ]
     caption = "Test accuracy over the rounds, first seed."
-    return Picture("leaderboard", caption, picture(panels))
+    return Picture("leaderboard", caption, panels)
 
 
-def _reach(trained: Mapping[str, Trainings], found: Found) -> Picture:
+def _reach(trained: Results) -> Picture:
     panels = [
         partial(
             draw_reach,
             points={
                 name: (
-                    fmean(result["coverage"] for result in _results(of, found)),
-                    fmean(accuracies(of, found)),
+                    fmean(of["coverage"] for of in methods_of(of_seeds)),
+                    fmean(accuracies(of_seeds)),
                 )
-                for name, of in cells.items()
-                if accuracies(of, found)
+                for name, of_seeds in of_methods.items()
+                if of_seeds
             },
             looks=_LOOKS,
             title=title,
         )
-        for title, cells in trained.items()
-        if len(cells) > 2  # with two points, the axes exaggerate any difference
+        for title, of_methods in trained.items()
+        if len(of_methods) > 2  # with two points, the axes exaggerate any difference
     ]
     caption = "Accuracy over the last rounds against the share of the clients that trained."
-    return Picture("leaderboard-coverage", caption, picture(panels))
+    return Picture("leaderboard-coverage", caption, panels)
 
 
 EXPERIMENT: Final = Experiment(
     "Beyond the paper: all selection methods, with SGD, server momentum and Adam.",
-    _cells,
+    _grid,
     _report,
     needs_all=False,
 )

@@ -1,6 +1,6 @@
 """Beyond the paper: natural federations, whose skew comes from real schools, users and writers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
@@ -11,18 +11,27 @@ from dubhe_lab.experiments.my_federation import study
 from dubhe_lab.experiments.scenario import Scenario
 from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings, finished, spread
+from dubhe_lab.paper.experiment import (
+    Experiment,
+    Grid,
+    Method,
+    PaperSettings,
+    Results,
+    Seeds,
+    spread,
+)
 from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.studies import LETTERS
 from dubhe_lab.paper.trainings import (
     TrainingCellSettings,
     comparison_cell,
+    costs_of,
     device_name,
     final_mean,
     measure,
+    methods_of,
 )
-from dubhe_lab.report.picture import method_label
-from dubhe_lab.report.results import extra_work, server_learns
+from dubhe_lab.report.methods import method_label
 from dubhe_lab.report.table import Table
 
 _KIND: Final = "natural"
@@ -65,26 +74,26 @@ _WAYS: Final = {
 """The methods; the last one aims at the federation's own class mix instead of uniform."""
 
 
-def _settings(name: str, seed: int, options: PaperSettings, method: str) -> CompareSettings:
+def _given(name: str, options: PaperSettings) -> dict[str, Any]:
     of = _FEDERATIONS[name]
-    return TrainingCellSettings.for_dataset(
-        name,
-        methods=(method,),
-        num_rounds=options.num_rounds or _ROUNDS[options.scale],
-        num_participants=_PARTICIPANTS,
-        reference_set=(1, 2, of.num_classes),
-        evaluate_every=5,
-        encrypted=False,
-        seed=seed,
+    return {
+        "num_rounds": options.num_rounds or _ROUNDS[options.scale],
+        "num_participants": _PARTICIPANTS,
+        "reference_set": (1, 2, of.num_classes),
+        "evaluate_every": 5,
+        "encrypted": False,
         **of.given,
-    )
+    }
+
+
+def _settings(name: str, seed: int, options: PaperSettings) -> CompareSettings:
+    given = _given(name, options)
+    return TrainingCellSettings.for_dataset(name, methods=("dubhe",), seed=seed, **given)
 
 
 def _training(name: str, way: str, seed: int, options: PaperSettings) -> Cell:
     """Return the cell that trains; its identity has no skew, since the federation is given."""
-    method = _WAYS[way]
-    settings = _settings(name, seed, options, method.kind)
-    cell = comparison_cell(name, method, settings)
+    cell = comparison_cell(name, name, _WAYS[way], seed, **_given(name, options))
     drawn = {"rho", "emd", "generator"}
     config = {key: value for key, value in cell.config.items() if key not in drawn}
     if way != _OWN_MIX:
@@ -93,13 +102,13 @@ def _training(name: str, way: str, seed: int, options: PaperSettings) -> Cell:
         cell,
         name=f"{name}, {way}, seed {seed}",
         config={**config, "target": "own"},
-        measure=partial(_measure_own_mix, settings),
+        measure=partial(_measure_own_mix, _settings(name, seed, options)),
     )
 
 
 def _study(name: str, options: PaperSettings) -> Cell:
     """Return the cell of a federation's study, with the samples of the first seed."""
-    settings = _settings(name, 0, options, "dubhe")
+    settings = _settings(name, 0, options)
     config = {
         "dataset": name,
         "num_samples": settings.federation.num_samples,
@@ -111,11 +120,9 @@ def _study(name: str, options: PaperSettings) -> Cell:
 
 
 def _scenario(settings: CompareSettings, machine: MachineSettings) -> Scenario:
-    from dubhe_lab.paper import scenarios  # noqa: PLC0415 - imports torch
+    from dubhe_lab.paper.scenarios import scenario_of  # noqa: PLC0415 - imports torch
 
-    is_letters = settings.dataset == "femnist"
-    make = scenarios.scenario_of_letters if is_letters else scenarios.scenario_of_natural
-    return make(replace(settings, machine=machine))
+    return scenario_of(replace(settings, machine=machine))
 
 
 def _measure_own_mix(
@@ -145,22 +152,19 @@ def _measure_study(
     )
 
 
-def _names(options: PaperSettings) -> list[str]:
-    return [name for name in _FEDERATIONS if name in NATURAL or name.upper() in options.datasets]
+def _grid(options: PaperSettings) -> Grid:
+    seeds = options.seeds_or(_SEEDS)
+    return {
+        name: {
+            "study": [_study(name, options)],
+            **{way: [_training(name, way, seed, options) for seed in seeds] for way in _WAYS},
+        }
+        for name in _FEDERATIONS
+        if name in NATURAL or name.upper() in options.datasets
+    }
 
 
-def _cells(options: PaperSettings) -> list[Cell]:
-    return [
-        cell
-        for name in _names(options)
-        for cell in (
-            _study(name, options),
-            *(_training(name, way, s, options) for s in options.seeds_or(_SEEDS) for way in _WAYS),
-        )
-    ]
-
-
-def _report(options: PaperSettings, found: Found) -> Section:
+def _report(_options: PaperSettings, results: Results) -> Section:
     return Section(
         _KIND,
         "Natural federations",
@@ -174,21 +178,20 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 "from the mean."
             )
         ],
-        [table for name in _names(options) if (table := _table(name, options, found)).rows],
+        [table for name, of in results.items() if (table := _table(name, of)).rows],
     )
 
 
-def _table(name: str, options: PaperSettings, found: Found) -> Table:
+def _table(name: str, of_ways: Mapping[str, Seeds]) -> Table:
     caption = _FEDERATIONS[name].title
-    for studied in finished([_study(name, options)], found):
+    for studied in of_ways["study"].values():
         skew = f"rho = {studied['rho']:.1f}, EMD_avg = {studied['emd']:.2f}"
         caption += f" ({skew}). Does Dubhe help? The study says: {studied['helps']}"
-    rows = []
-    for way, method in _WAYS.items():
-        cells = [_training(name, way, seed, options) for seed in options.seeds_or(_SEEDS)]
-        results = list(finished(cells, found))
-        if results:
-            rows.append([method_label(way), *_row(method, results)])
+    rows = [
+        [method_label(way), *_row(method, of_ways[way])]
+        for way, method in _WAYS.items()
+        if of_ways[way]
+    ]
     return Table(
         caption,
         (
@@ -205,21 +208,20 @@ def _table(name: str, options: PaperSettings, found: Found) -> Table:
     )
 
 
-def _row(method: Method, results: Sequence[Mapping[str, Any]]) -> list[str]:
-    trained = [of for result in results for of in result["methods"].values()]
-    tested = [[100 * final_mean(result, name) for result in results] for name in _METRICS]
+def _row(method: Method, of_seeds: Seeds) -> list[str]:
+    trained = methods_of(of_seeds)
+    tested = ([100 * final_mean(result, name) for result in of_seeds.values()] for name in _METRICS)
     return [
-        *(spread(of_seeds, 1).replace(" ", "") for of_seeds in tested),
+        *(spread(percents, 1).replace(" ", "") for percents in tested),
         f"{fmean(of['mean_emd'] for of in trained):.3f}",
         f"{100 * fmean(of['coverage'] for of in trained):.0f}",
-        server_learns(method.name),
-        extra_work(method.name, fmean(of["evaluations"] / of["num_rounds"] for of in trained)),
+        *costs_of(method, of_seeds),
     ]
 
 
 EXPERIMENT: Final = Experiment(
     "Beyond the paper: federations by school, lecturer, user and writer.",
-    _cells,
+    _grid,
     _report,
     needs_all=False,
     skips_missing_data=True,

@@ -7,14 +7,15 @@ from statistics import median
 from typing import Any, Final
 
 import numpy as np
-import phe
 
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
 from dubhe_flwr.he.layout import Layout, Slots
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
+from dubhe_lab.bench.crypto import as_phe
+from dubhe_lab.bench.measuring import seconds_of
 from dubhe_lab.experiments.settings import MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import SKEW, Experiment, Found, Method, PaperSettings
+from dubhe_lab.paper.experiment import SKEW, Experiment, Grid, Method, PaperSettings, Results
 from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.studies import LETTERS, study_cell
 from dubhe_lab.report.table import Table
@@ -87,9 +88,7 @@ def _packed(
 
 def _by_element(key: SecretKey, values: list[int], repetitions: int) -> dict[str, Any]:
     """Encrypt and decrypt as in the paper, with `phe` and one ciphertext per element."""
-    public = phe.PaillierPublicKey(key.public_key.n)
-    p = int.from_bytes(key.to_bytes(), "big")
-    secret = phe.PaillierPrivateKey(public, p, key.public_key.n // p)
+    public, secret = as_phe(key)
     vector = [public.encrypt(value) for value in values]
     return {
         "bytes": len(values) * key.public_key.ciphertext_bytes,
@@ -99,31 +98,22 @@ def _by_element(key: SecretKey, values: list[int], repetitions: int) -> dict[str
 
 
 def _seconds(action: Callable[[], object], repetitions: int) -> float:
-    taken = []
-    for _ in range(repetitions):
-        began = time.perf_counter()
-        action()
-        taken.append(time.perf_counter() - began)
-    return median(taken)
+    return median(seconds_of(action, on_the_clock=True) for _ in range(repetitions))
 
 
-def _timed(options: PaperSettings) -> dict[int, dict[str, Cell]]:
+def _grid(options: PaperSettings) -> Grid:
     sizes = {1000: SKEW} | ({8962: LETTERS} if options.is_full else {})
     return {
-        num_clients: {str(m): study_cell(m, num_rounds=20, **given) for m in _TIMED}
-        for num_clients, given in sizes.items()
+        "encryption": {"": [encryption_cell(_REPETITIONS[options.scale])]},
+        **{
+            num_clients: {str(m): [study_cell(m, num_rounds=20, **given)] for m in _TIMED}
+            for num_clients, given in sizes.items()
+        },
     }
 
 
-def _cells(options: PaperSettings) -> list[Cell]:
-    return [
-        encryption_cell(_REPETITIONS[options.scale]),
-        *(cell for of in _timed(options).values() for cell in of.values()),
-    ]
-
-
-def _report(options: PaperSettings, found: Found) -> Section:
-    encryption = found[encryption_cell(_REPETITIONS[options.scale]).key]
+def _report(_options: PaperSettings, results: Results) -> Section:
+    encryption = results["encryption"][""][0]
     return Section(
         "overhead",
         "Overhead",
@@ -134,7 +124,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 "phe uses gmpy2, which makes it several times faster."
             )
         ],
-        [_ciphertexts(encryption), _times(options, found)],
+        [_ciphertexts(encryption), _times(results)],
     )
 
 
@@ -159,13 +149,12 @@ def _ciphertexts(encryption: dict[str, Any]) -> Table:
     return Table("A client's ciphertexts: sizes and median times", ("", *columns), rows)
 
 
-def _times(options: PaperSettings, found: Found) -> Table:
+def _times(results: Results) -> Table:
     rows = []
-    for num_clients, cells in _timed(options).items():
-        for name, cell in cells.items():
-            result = found[cell.key]
-            seconds = result["seconds"] / len(result["emd"])
-            paper = f"{_GREEDY_IN_PAPER[num_clients]} x the rest" if name == "greedy" else ""
+    for num_clients, in_paper in _GREEDY_IN_PAPER.items():
+        for name, of_seeds in results.get(num_clients, {}).items():
+            seconds = of_seeds[0]["seconds"] / len(of_seeds[0]["emd"])
+            paper = f"{in_paper} x the rest" if name == "greedy" else ""
             rows.append([f"N = {num_clients}: {name}", paper, _milliseconds(seconds)])
     return Table(
         "Time to select K = 20 clients, without encryption, over server and all clients",
@@ -178,4 +167,4 @@ def _milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:.1f} ms"
 
 
-EXPERIMENT: Final = Experiment("Time and size of encryption, time of selection.", _cells, _report)
+EXPERIMENT: Final = Experiment("Time and size of encryption, time of selection.", _grid, _report)

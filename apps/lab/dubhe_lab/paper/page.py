@@ -6,16 +6,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from dubhe_lab.report.picture import Picture
 from dubhe_lab.report.table import Table
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure: a file name without suffix, a caption in sentences, and a PNG."""
-
-    name: str
-    caption: str
-    png: bytes
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from dubhe_lab.report.methods import Looks, method_label, method_looks
 from dubhe_lab.report.panels import label_percents
-from dubhe_lab.report.picture import UNIFORM_COLOUR, Looks, method_label, method_looks
+from dubhe_lab.report.picture import UNIFORM_COLOUR
+
+Points: TypeAlias = Mapping[str, tuple[float, float]]
+"""A point of a picture for each method."""
 
 _BLOCK_COLOUR = (0.0, 0.447, 0.698)
 
@@ -93,9 +98,7 @@ def draw_averages(
     axes.set_title(title)
 
 
-def draw_balance(
-    axes: Axes, *, points: Mapping[str, tuple[float, float]], num_rounds: int, title: str
-) -> None:
+def draw_balance(axes: Axes, *, points: Points, num_rounds: int, title: str) -> None:
     """Draw each method's mean distance from uniform by the share of clients reached."""
     _draw_points(axes, points, method_looks(points), title)
     axes.set_ylim(bottom=0)
@@ -103,9 +106,7 @@ def draw_balance(
     axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
 
 
-def draw_reach(
-    axes: Axes, *, points: Mapping[str, tuple[float, float]], looks: Looks, title: str
-) -> None:
+def draw_reach(axes: Axes, *, points: Points, looks: Looks, title: str) -> None:
     """Draw each method's accuracy by the share of clients that trained."""
     _draw_points(axes, points, looks, title)
     label_percents(axes.yaxis)
@@ -114,9 +115,7 @@ def draw_reach(
     axes.set_ylabel("Accuracy, last rounds")
 
 
-def _draw_points(
-    axes: Axes, points: Mapping[str, tuple[float, float]], looks: Looks, title: str
-) -> None:
+def _draw_points(axes: Axes, points: Points, looks: Looks, title: str) -> None:
     """Draw a point for each method; x is a share of the clients."""
     for name, point in points.items():
         look = {**looks[name], "linestyle": "none"}

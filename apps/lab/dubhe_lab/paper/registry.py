@@ -4,13 +4,12 @@ from functools import partial
 from typing import Any, Final, get_args
 
 from dubhe_lab.data import PartitionKind
-from dubhe_lab.paper.cells import Cell
-from dubhe_lab.paper.experiment import SKEW, Experiment, Found, Method, PaperSettings
-from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.experiment import SKEW, Experiment, Grid, Method, PaperSettings, Results
+from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_registry
 from dubhe_lab.paper.studies import CLIENTS, registry_cell, study_cell
 from dubhe_lab.report.panels import draw_shares
-from dubhe_lab.report.picture import picture
+from dubhe_lab.report.picture import Picture
 from dubhe_lab.report.results import ClassProportions
 from dubhe_lab.report.table import Table
 
@@ -23,41 +22,34 @@ _PARTICIPANTS: Final = {"full": 20, "small": 10}
 _ROUNDS: Final = {"full": 100, "small": 20}
 
 
-def _given(options: PaperSettings, kind: PartitionKind) -> dict[str, Any]:
-    return {
+def _grid(options: PaperSettings) -> Grid:
+    rounds = _ROUNDS[options.scale]
+    given: dict[str, Any] = {
         **SKEW,
         "num_clients": CLIENTS[options.scale],
         "num_participants": _PARTICIPANTS[options.scale],
-        "generator": kind,
         "seed": (options.seeds or (0,))[0],
+    }
+    return {
+        kind: {
+            "registry": [registry_cell(generator=kind, **given)],
+            **{
+                str(method): [study_cell(method, num_rounds=rounds, generator=kind, **given)]
+                for method in _METHODS
+            },
+        }
+        for kind in get_args(PartitionKind)
     }
 
 
-def _study(options: PaperSettings, kind: PartitionKind, method: Method) -> Cell:
-    return study_cell(method, num_rounds=_ROUNDS[options.scale], **_given(options, kind))
-
-
-def _cells(options: PaperSettings) -> list[Cell]:
-    return [
-        cell
-        for kind in get_args(PartitionKind)
-        for cell in (
-            registry_cell(**_given(options, kind)),
-            *(_study(options, kind, method) for method in _METHODS),
-        )
-    ]
-
-
-def _report(options: PaperSettings, found: Found) -> Section:
+def _report(options: PaperSettings, results: Results) -> Section:
     counted, tables, pictures = {}, [], []
-    for kind in get_args(PartitionKind):
-        registry = found[registry_cell(**_given(options, kind)).key]
+    for kind, of_columns in results.items():
+        of = {name: result for name, of_seed in of_columns.items() for result in of_seed.values()}
+        registry = of.pop("registry")
         counts = {tuple(entry["category"]): entry["clients"] for entry in registry["categories"]}
         counted[kind] = counts
-        selected = {
-            str(method): found[_study(options, kind, method).key]["class_proportions"]
-            for method in _METHODS
-        }
+        selected = {name: result["class_proportions"] for name, result in of.items()}
         proportions = {
             name: ClassProportions(tuple(of["mean"]), tuple(of["sd"]))
             for name, of in selected.items()
@@ -73,9 +65,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
             "dominate. Below: class proportions of the selected data, with the standard deviation "
             "over rounds."
         )
-        pictures.append(
-            Picture(f"registry-{kind}", caption, picture(panels, width=8.0, height=5.2))
-        )
+        pictures.append(Picture(f"registry-{kind}", caption, panels, width=8.0, height=5.2))
     return Section(
         "registry",
         "Registry sparsity",
@@ -127,5 +117,5 @@ def _shares(kind: str, everyone: list[float], selected: dict[str, dict[str, list
 
 
 EXPERIMENT: Final = Experiment(
-    "Clients in each category, and the resulting class proportions.", _cells, _report
+    "Clients in each category, and the resulting class proportions.", _grid, _report
 )

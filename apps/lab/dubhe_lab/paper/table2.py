@@ -5,14 +5,14 @@ from statistics import fmean
 from typing import Final, get_args
 
 from dubhe_lab.data import PartitionKind
-from dubhe_lab.paper.cells import Cell
 from dubhe_lab.paper.experiment import (
     SKEW,
     Experiment,
-    Found,
+    Grid,
     Method,
     PaperSettings,
-    finished,
+    Results,
+    Seeds,
     spread,
 )
 from dubhe_lab.paper.page import Section
@@ -38,38 +38,27 @@ def _methods(options: PaperSettings) -> tuple[Method, ...]:
     return (*_BASELINES, *(Method("dubhe-paper", number) for number in tries))
 
 
-def _selections(options: PaperSettings, kind: PartitionKind, method: Method) -> list[Cell]:
-    rounds = _ROUNDS[options.scale]
-    return study_cells(method, options, _SEEDS, num_rounds=rounds, generator=kind)
-
-
-def _trainings(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
+def _grid(options: PaperSettings) -> Grid:
+    """Return the selections of each kind of federation, and the trainings on each data set."""
+    methods, rounds = _methods(options), _ROUNDS[options.scale]
     wanted = [dataset for dataset in ("MNIST", "CIFAR10") if dataset in options.datasets]
     return {
-        dataset: trainings(dataset, "10/1.5", options, _methods(options), _SEEDS)
-        for dataset in (wanted if options.is_full else wanted[:1])
+        **{
+            kind: {
+                str(m): study_cells(m, options, _SEEDS, num_rounds=rounds, generator=kind)
+                for m in methods
+            }
+            for kind in get_args(PartitionKind)
+        },
+        **{
+            dataset: trainings(dataset, "10/1.5", options, methods, _SEEDS)
+            for dataset in (wanted if options.is_full else wanted[:1])
+        },
     }
 
 
-def _cells(options: PaperSettings) -> list[Cell]:
-    selections = [
-        cell
-        for kind in get_args(PartitionKind)
-        for method in _methods(options)
-        for cell in _selections(options, kind, method)
-    ]
-    # Seed by seed, so that an interrupted run covers all methods.
-    trained = [
-        cell
-        for of_dataset in _trainings(options).values()
-        for of_seed in zip(*of_dataset.values(), strict=True)
-        for cell in of_seed
-    ]
-    return [*selections, *trained]
-
-
-def _report(options: PaperSettings, found: Found) -> Section:
-    trained = _trainings(options)
+def _report(options: PaperSettings, results: Results) -> Section:
+    trained = {name: of for name, of in results.items() if name not in get_args(PartitionKind)}
     return Section(
         "table2",
         "Multi-time selection",
@@ -81,25 +70,25 @@ def _report(options: PaperSettings, found: Found) -> Section:
             )
         ],
         [
-            _distances(options, found),
-            *(_accuracies(options, dataset, cells, found) for dataset, cells in trained.items()),
+            _distances(options, results),
+            *(_accuracies(options, dataset, of) for dataset, of in trained.items()),
         ],
-        curves_of("table2", {f"{name}-10/1.5": cells for name, cells in trained.items()}, found),
+        curves_of("table2", {f"{name}-10/1.5": of for name, of in trained.items()}),
     )
 
 
-def _distances(options: PaperSettings, found: Found) -> Table:
+def _distances(options: PaperSettings, results: Results) -> Table:
     kinds = get_args(PartitionKind)
     rows = []
     for method in _methods(options):
-        results = [list(finished(_selections(options, kind, method), found)) for kind in kinds]
+        found = [results[kind][str(method)].values() for kind in kinds]
         rows.append(
             [
                 str(method),
                 _paper("EMD*", method),
-                *(spread([result["mean_emd"] for result in of]) for of in results),
-                *(spread([result["mean_local_emd"] for result in of], 2) for of in results),
-                *(spread([100 * result["coverage_100"] for result in of], 0) for of in results),
+                *(spread(result["mean_emd"] for result in of) for of in found),
+                *(spread((result["mean_local_emd"] for result in of), 2) for of in found),
+                *(spread((100 * result["coverage_100"] for result in of), 0) for of in found),
             ]
         )
     return Table(
@@ -114,10 +103,8 @@ def _distances(options: PaperSettings, found: Found) -> Table:
     )
 
 
-def _accuracies(
-    options: PaperSettings, dataset: str, cells: Mapping[str, list[Cell]], found: Found
-) -> Table:
-    reached = {name: accuracies(of, found) for name, of in cells.items()}
+def _accuracies(options: PaperSettings, dataset: str, of_methods: Mapping[str, Seeds]) -> Table:
+    reached = {name: accuracies(of_seeds) for name, of_seeds in of_methods.items()}
     most = reached["greedy"]
     rows = [
         [
@@ -160,7 +147,7 @@ def _paper_share(dataset: str, method: Method) -> str:
 
 EXPERIMENT: Final = Experiment(
     "Distance and accuracy for H tries; only the distance with --datasets none.",
-    _cells,
+    _grid,
     _report,
     needs_all=False,
 )

@@ -4,25 +4,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from statistics import fmean, stdev
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from dubhe_lab.data import DATASETS
 from dubhe_lab.data.natural import NATURAL
 from dubhe_lab.experiments.options import same
 from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import Found, Method, PaperSettings, finished, identity
-from dubhe_lab.paper.page import Picture
+from dubhe_lab.paper.experiment import SKEW, Method, PaperSettings, Results, Seeds, identity
 from dubhe_lab.paper.studies import LETTERS
+from dubhe_lab.report.methods import extra_work, server_learns
 from dubhe_lab.report.panels import draw_accuracy, draw_emd
-from dubhe_lab.report.picture import Panel, picture
+from dubhe_lab.report.picture import Panel, Picture
 from dubhe_lab.report.results import ComparisonResults, FederationSummary, MethodResult
 
 ALL: Final = (Method("random"), Method("dubhe-paper", 1), Method("dubhe"), Method("greedy"))
 """The paper's three selection methods and this package's default."""
-
-Trainings: TypeAlias = Mapping[str, list[Cell]]
-"""The cells of each method, one per seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,26 +72,19 @@ def training_cell(
     """
     dataset = name.lower() if options.is_full else "digits"
     rho, emd = map(float, skew.split("/"))
-    settings = TrainingCellSettings.for_dataset(
-        dataset,
-        **{
-            **(_LETTERS if dataset == "femnist" else {}),
-            **({} if options.is_full else _SMALL),
-            "rho": rho,
-            "emd": emd,
-            "num_rounds": options.num_rounds or _ROUNDS[options.scale],
-            # On large test sets, an evaluation takes as long as training a dozen clients.
-            "evaluate_every": 1 if dataset == "digits" else 5,
-            "methods": (method.kind,),
-            # As in the paper, with Adam's default learning rate.
-            "optimizer": "adam",
-            "seed": seed,
-            **method.settings,
-            **given,
-        },
-    )
+    usual = {
+        **(_LETTERS if dataset == "femnist" else {}),
+        **({} if options.is_full else _SMALL),
+        "rho": rho,
+        "emd": emd,
+        "num_rounds": options.num_rounds or _ROUNDS[options.scale],
+        # On large test sets, an evaluation takes as long as training a dozen clients.
+        "evaluate_every": 1 if dataset == "digits" else 5,
+        # As in the paper, with Adam's default learning rate.
+        "optimizer": "adam",
+    }
     federation = f"{name}-{skew}" if options.is_full else f"digits {name}-{skew}"
-    return comparison_cell(federation, method, settings)
+    return comparison_cell(federation, dataset, method, seed, **{**usual, **given})
 
 
 def digits_cell(method: Method, seed: int, options: PaperSettings, **given: Any) -> Cell:
@@ -103,22 +93,14 @@ def digits_cell(method: Method, seed: int, options: PaperSettings, **given: Any)
     Other keywords are as in `CompareSettings.for_dataset`. Equal settings give the same cell, so
     experiments share what they have in common.
     """
-    small = {} if options.is_full else {"num_clients": 100, "key_bits": 512, "num_rounds": 4}
-    rounds = {} if options.num_rounds is None else {"num_rounds": options.num_rounds}
-    settings = CompareSettings.for_dataset(
-        "digits",
-        **{
-            "methods": (method.kind,),
-            "encrypted": False,
-            "seed": seed,
-            **small,
-            **rounds,
-            **method.settings,
-            **given,
-        },
-    )
-    drawn = settings.federation
-    return comparison_cell(f"digits-{drawn.rho:g}/{drawn.emd:g}", method, settings)
+    usual: dict[str, Any] = {**SKEW, "encrypted": False}
+    if not options.is_full:
+        usual |= {"num_clients": 100, "key_bits": 512, "num_rounds": 4}
+    if options.num_rounds is not None:
+        usual["num_rounds"] = options.num_rounds
+    own = {**usual, **given}
+    federation = f"digits-{own['rho']:g}/{own['emd']:g}"
+    return comparison_cell(federation, "digits", method, seed, **own)
 
 
 def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
@@ -126,16 +108,19 @@ def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
 
     Sizes and training settings are the defaults of `dubhe compare`.
     """
-    given = {} if options.is_full else {**_SMALL, "num_rounds": _ROUNDS["small"]}
-    own = {"learning_rate": 0.1, "num_clients": 150, "num_samples": 32, "seed": seed}
+    small = {} if options.is_full else {**_SMALL, "num_rounds": _ROUNDS["small"]}
+    own = {**small, "learning_rate": 0.1, "num_clients": 150, "num_samples": 32}
+    return comparison_cell("turned digits-10/1.5", "turned-digits", method, seed, **own)
+
+
+def comparison_cell(name: str, dataset: str, method: Method, seed: int, **given: Any) -> Cell:
+    """Return the cell that trains with one method in a federation of this name.
+
+    Other keywords are as in `CompareSettings.for_dataset`.
+    """
     settings = TrainingCellSettings.for_dataset(
-        "turned-digits", **{"methods": (method.kind,), **given, **own, **method.settings}
+        dataset, **{"methods": (method.kind,), "seed": seed, **method.settings, **given}
     )
-    return comparison_cell("turned digits-10/1.5", method, settings)
-
-
-def comparison_cell(name: str, method: Method, settings: CompareSettings) -> Cell:
-    """Return the cell that trains with one method in a federation of this name."""
     participants = settings.selection.num_participants
     return Cell(
         "training",
@@ -171,37 +156,44 @@ def trainings(
     }
 
 
-def final_accuracy(result: Mapping[str, Any]) -> float:
-    """Return the mean accuracy over the last 50 rounds, or the last quarter of a shorter run.
+def final_mean(result: Mapping[str, Any], series: str = "accuracy") -> float:
+    """Return the mean of a series over the last 50 rounds, or the last quarter of a shorter run.
 
     All these rounds were evaluated.
 
     Examples
     --------
-    >>> final_accuracy({"methods": {"random": {"accuracy": [0.1, 0.2, 0.3, 0.4, 0.5]}}})
+    >>> final_mean({"methods": {"random": {"accuracy": [0.1, 0.2, 0.3, 0.4, 0.5]}}})
     0.5
     """
-    return final_mean(result, "accuracy")
+    (method,) = result["methods"].values()
+    values = method[series][1:]
+    return fmean(values[-min(_LAST_ROUNDS, max(1, len(values) // 4)) :])
 
 
-def points(cells: Sequence[Cell], found: Found) -> dict[int, float]:
-    """Return the final accuracy, in percent, of each finished seed."""
-    return {
-        cell.config["seed"]: 100 * final_accuracy(found[cell.key])
-        for cell in cells
-        if cell.key in found
-    }
+def methods_of(of_seeds: Seeds) -> list[Mapping[str, Any]]:
+    """Return what `MethodResult` stored of each finished seed."""
+    return [of for result in of_seeds.values() for of in result["methods"].values()]
 
 
-def paired_differences(own: Mapping[int, float], other: Mapping[int, float]) -> list[float]:
-    """Return the differences of the seeds that both have.
+def costs_of(method: Method, of_seeds: Seeds) -> list[str]:
+    """Return what the server learns, and the clients' extra work."""
+    # Cells that are older than loss-based methods have no count of evaluations.
+    evaluations = [of.get("evaluations", 0) / of["num_rounds"] for of in methods_of(of_seeds)]
+    return [server_learns(method.name), extra_work(method.name, fmean(evaluations))]
 
-    Examples
-    --------
-    >>> paired_differences({0: 2.0, 1: 5.0, 2: 9.0}, {0: 1.0, 1: 2.0, 3: 7.0})
-    [1.0, 3.0]
-    """
-    return [own[seed] - other[seed] for seed in sorted(own.keys() & other.keys())]
+
+def accuracies(of_seeds: Seeds) -> list[float]:
+    """Return the final accuracy of each finished seed."""
+    return [final_mean(result) for result in of_seeds.values()]
+
+
+def gains(own: Seeds, other: Seeds) -> list[float]:
+    """Return the points of accuracy gained over other trainings, for each seed that both have."""
+    return [
+        100 * (final_mean(own[seed]) - final_mean(other[seed]))
+        for seed in sorted(own.keys() & other.keys())
+    ]
 
 
 def mean_gain(differences: Sequence[float]) -> str:
@@ -220,39 +212,25 @@ def mean_gain(differences: Sequence[float]) -> str:
     return f"{mean}±{stdev(differences) / len(differences) ** 0.5:.1f}"
 
 
-def final_mean(result: Mapping[str, Any], series: str) -> float:
-    """Return the mean of a series over the same rounds as `final_accuracy`."""
-    (method,) = result["methods"].values()
-    values = method[series][1:]
-    return fmean(values[-min(_LAST_ROUNDS, max(1, len(values) // 4)) :])
+def together(of_methods: Mapping[str, Seeds]) -> ComparisonResults:
+    """Combine the first finished seed of each method; at least one method has one."""
+    first = {name: next(iter(of.values())) for name, of in of_methods.items() if of}
+    methods = {
+        name: MethodResult.from_dict(content)
+        for name, result in first.items()
+        for content in result["methods"].values()
+    }
+    federation = next(iter(first.values()))["federation"]
+    return ComparisonResults({}, FederationSummary(**federation), methods)
 
 
-def accuracies(cells: list[Cell], found: Found) -> list[float]:
-    """Return the final accuracy of each finished seed."""
-    return [final_accuracy(result) for result in finished(cells, found)]
-
-
-def together(cells: Trainings, found: Found) -> ComparisonResults | None:
-    """Combine the first seed of each finished method into a comparison; None without any."""
-    methods, federation = {}, None
-    for name, of_seeds in cells.items():
-        result = found.get(of_seeds[0].key)
-        if result is not None:
-            (methods[name],) = result["methods"].values()
-            federation = result["federation"]
-    if federation is None:
-        return None
-    known = {name: MethodResult.from_dict(content) for name, content in methods.items()}
-    return ComparisonResults({}, FederationSummary(**federation), known)
-
-
-def curves_of(name: str, federations: Mapping[str, Trainings], found: Found) -> list[Picture]:
+def curves_of(name: str, federations: Results) -> list[Picture]:
     """Return a picture of each federation's first finished seed over the rounds."""
     panels = [
         panel
-        for federation, cells in federations.items()
-        if (results := together(cells, found)) is not None
-        for panel in _curves(federation, results)
+        for federation, of_methods in federations.items()
+        if any(of_methods.values())
+        for panel in _curves(federation, together(of_methods))
     ]
     if not panels:
         return []
@@ -261,7 +239,7 @@ def curves_of(name: str, federations: Mapping[str, Trainings], found: Found) -> 
         "the selected data's distance from uniform, and the clients' distance from the selected "
         "data."
     )
-    return [Picture(name, caption, picture(panels))]
+    return [Picture(name, caption, panels)]
 
 
 def _curves(federation: str, results: ComparisonResults) -> list[Panel]:
@@ -277,20 +255,13 @@ def measure(settings: CompareSettings, machine: MachineSettings, advance: Advanc
     """Train with one selection method."""
     # Imported here, since they need torch, which is an extra and slow.
     from dubhe_lab.experiments.compare import compare  # noqa: PLC0415
-    from dubhe_lab.experiments.scenario import scenario_of  # noqa: PLC0415
-    from dubhe_lab.paper import scenarios  # noqa: PLC0415
+    from dubhe_lab.paper.scenarios import scenario_of  # noqa: PLC0415
 
     def on_round(_method: str, server_round: int, _accuracy: float | None) -> None:
         # Round 0 is the initial model, which nobody trains.
         advance(min(server_round, 1) / settings.num_rounds)
 
-    made = {
-        "cifar10": scenarios.scenario_of_cifar10,
-        "femnist": scenarios.scenario_of_letters,
-        "turned-digits": scenarios.scenario_of_turned_digits,
-        **dict.fromkeys(NATURAL, scenarios.scenario_of_natural),
-    }.get(settings.dataset, scenario_of)
-    results = compare(replace(settings, machine=machine), on_round, scenario_of=made)
+    results = compare(replace(settings, machine=machine), on_round, scenario_of=scenario_of)
     return Measured(
         {
             "federation": asdict(results.federation),

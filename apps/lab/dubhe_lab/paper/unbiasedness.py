@@ -3,15 +3,22 @@
 from collections.abc import Mapping
 from functools import partial
 from statistics import fmean
-from typing import Any, Final, TypeAlias, get_args
+from typing import Final, get_args
 
 from dubhe_lab.data import PartitionKind
-from dubhe_lab.paper.cells import Cell
-from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings, finished, spread
-from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.experiment import (
+    Experiment,
+    Grid,
+    Method,
+    PaperSettings,
+    Results,
+    Seeds,
+    spread,
+)
+from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_unbiasedness
 from dubhe_lab.paper.studies import CLIENTS, study_cells
-from dubhe_lab.report.picture import picture
+from dubhe_lab.report.picture import Picture
 from dubhe_lab.report.table import Table
 
 _REDUCTION: Final = 0.644
@@ -32,42 +39,25 @@ _COLUMNS: Final = (
     *("fall, H=1", "fall, dubhe", "fall, paper"),
 )
 
-_Bars: TypeAlias = Mapping[int, Mapping[str, list[dict[str, Any]]]]
-"""Results by K and method."""
 
-
-def _cells_of(
-    options: PaperSettings, kind: PartitionKind, participants: int, method: Method
-) -> list[Cell]:
-    return study_cells(
-        method,
-        options,
-        num_participants=participants,
-        num_rounds=_ROUNDS[options.scale],
-        generator=kind,
-    )
-
-
-def _cells(options: PaperSettings) -> list[Cell]:
-    return [
-        cell
+def _grid(options: PaperSettings) -> Grid:
+    rounds = _ROUNDS[options.scale]
+    return {
+        (kind, number): {
+            str(method): study_cells(
+                method, options, num_participants=number, num_rounds=rounds, generator=kind
+            )
+            for method in _METHODS
+        }
         for kind in get_args(PartitionKind)
-        for participants in _PARTICIPANTS[options.scale]
-        for method in _METHODS
-        for cell in _cells_of(options, kind, participants, method)
-    ]
+        for number in _PARTICIPANTS[options.scale]
+    }
 
 
-def _report(options: PaperSettings, found: Found) -> Section:
+def _report(options: PaperSettings, results: Results) -> Section:
     tables, panels = [], []
     for kind in get_args(PartitionKind):
-        bars = {
-            participants: {
-                str(method): list(finished(_cells_of(options, kind, participants, method), found))
-                for method in _METHODS
-            }
-            for participants in _PARTICIPANTS[options.scale]
-        }
+        bars = {number: results[kind, number] for number in _PARTICIPANTS[options.scale]}
         caption = f"Mean distance from uniform over rounds and seeds, {kind} clients"
         rows = [_row(participants, of) for participants, of in bars.items()]
         tables.append(Table(caption, _COLUMNS, rows))
@@ -78,7 +68,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 participants=list(bars),
                 means=_series(bars, "mean_emd"),
                 deviations=_series(bars, "sd_emd"),
-                global_distance=fmean(r["global_emd"] for r in first["random"]),
+                global_distance=fmean(r["global_emd"] for r in first["random"].values()),
                 title=f"{kind} clients",
             )
         )
@@ -103,32 +93,34 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 "unbiasedness",
                 "The selected data's distance from uniform by the number of clients that train: "
                 "bars show the mean, dots the standard deviation over rounds.",
-                picture(panels),
+                panels,
             )
         ],
     )
 
 
-def _series(bars: _Bars, name: str) -> dict[str, list[float]]:
+def _series(bars: Results, name: str) -> dict[str, list[float]]:
     return {
-        str(method): [fmean(result[name] for result in of[str(method)]) for of in bars.values()]
+        str(method): [
+            fmean(result[name] for result in of[str(method)].values()) for of in bars.values()
+        ]
         for method in _METHODS
     }
 
 
-def _row(participants: int, of: Mapping[str, list[dict[str, Any]]]) -> list[str]:
-    means = {name: [result["mean_emd"] for result in results] for name, results in of.items()}
+def _row(participants: int, of: Mapping[str, Seeds]) -> list[str]:
+    means = {name: [of["mean_emd"] for of in of_seeds.values()] for name, of_seeds in of.items()}
     falls = (
         1 - fmean(means[name]) / fmean(means["random"]) for name in ("dubhe-paper, H=1", "dubhe")
     )
     return [
         str(participants),
-        spread([result["global_emd"] for result in of["random"]]),
+        spread(result["global_emd"] for result in of["random"].values()),
         *(spread(values) for values in means.values()),
         *(f"{fall:.1%}" for fall in (*falls, _REDUCTION)),
     ]
 
 
 EXPERIMENT: Final = Experiment(
-    "Distance of the selected data from uniform for K = 10 ... 1000.", _cells, _report
+    "Distance of the selected data from uniform for K = 10 ... 1000.", _grid, _report
 )

@@ -11,15 +11,14 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import SettingsError
 from dubhe_lab.experiments.my_federation import study
 from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import Experiment, Found, PaperSettings, finished
-from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.experiment import Experiment, Grid, PaperSettings, Results
+from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.trainings import device_name
 from dubhe_lab.report.federation import points_of_digits, verdict_on
-from dubhe_lab.report.picture import UNIFORM_COLOUR, picture
+from dubhe_lab.report.picture import UNIFORM_COLOUR, Picture
 from dubhe_lab.report.table import Table
 
 _FEDERATIONS: Final = {"full": range(200), "small": range(3)}
@@ -55,16 +54,14 @@ def _settings(number: int, *, is_full: bool) -> CompareSettings:
         settings = CompareSettings.for_dataset(
             "digits", methods=_COMPARED, encrypted=False, **given, **small
         )
-        try:
-            settings.federation.draw("digits", 10)
-        except SettingsError:
-            continue
-        return settings
+        if settings.federation.can_be_drawn(10):
+            return settings
 
 
-def _cells(options: PaperSettings) -> list[Cell]:
+def _grid(options: PaperSettings) -> Grid:
     numbers = _FEDERATIONS[options.scale]
-    return [_cell(_settings(number, is_full=options.is_full)) for number in numbers]
+    cells = [_cell(_settings(number, is_full=options.is_full)) for number in numbers]
+    return {"digits": {"federations": cells}}
 
 
 def _cell(settings: CompareSettings) -> Cell:
@@ -106,10 +103,9 @@ def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advan
     return Measured(told, device=device_name(machine), packages=("torch",))
 
 
-def _report(options: PaperSettings, found: Found) -> Section:
-    fitted = _FITTED[options.scale]
-    cells = [cell for number, cell in enumerate(_cells(options)) if number not in fitted]
-    results = list(finished(cells, found))
+def _report(options: PaperSettings, found: Results) -> Section:
+    of_numbers = found["digits"]["federations"]  # a federation's number is its seed
+    results = [of for number, of in of_numbers.items() if number not in _FITTED[options.scale]]
     return Section(
         "verdict",
         "Is the verdict of a study right?",
@@ -136,7 +132,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
             Picture(
                 "verdict",
                 "Points of accuracy that Dubhe gained over random selection, by predicted points.",
-                picture([partial(_draw, results=results)]),
+                [partial(_draw, results=results)],
             )
         ]
         if results
@@ -181,7 +177,7 @@ def _draw(axes: Axes, results: Sequence[Any]) -> None:
 
 EXPERIMENT: Final = Experiment(
     "Beyond the paper: points of accuracy gained, by the verdict of a study.",
-    _cells,
+    _grid,
     _report,
     needs_all=False,
 )

@@ -3,17 +3,16 @@
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from matplotlib.axes import Axes
 
-from dubhe_flwr.errors import SettingsError
 from dubhe_lab.experiments.settings import CompareSettings
 from dubhe_lab.paper.cells import Cell
-from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings
-from dubhe_lab.paper.page import Picture, Section
-from dubhe_lab.paper.trainings import digits_cell, mean_gain, paired_differences, points
-from dubhe_lab.report.picture import UNIFORM_COLOUR, picture
+from dubhe_lab.paper.experiment import Experiment, Grid, Method, PaperSettings, Results
+from dubhe_lab.paper.page import Section
+from dubhe_lab.paper.trainings import digits_cell, gains, mean_gain
+from dubhe_lab.report.picture import UNIFORM_COLOUR, Picture
 from dubhe_lab.report.table import Table
 
 _KIND: Final = "when"
@@ -28,19 +27,17 @@ _AGAINST: Final = {"random": ("random", "-"), "powd": ("Power-of-Choice", "--")}
 _LOOKS: Final = {1.0: ("#E69F00", "s"), 3.0: ("#56B4E9", "^"), 10.0: ("#0072B2", "o")}
 """Colour and marker of each rho, visible on light and dark pages."""
 
-_Place = tuple[float, float, int]
+_Place: TypeAlias = tuple[float, float, int]
 """rho, EMD_avg and K."""
+
+_Gained: TypeAlias = Mapping[_Place, Mapping[str, Sequence[float]]]
+"""The points that Dubhe gained over each other method, one per seed."""
 
 
 @cache
 def _can_be_drawn(rho: float, emd: float) -> bool:
-    """Return whether a federation can have this skew."""
     settings = CompareSettings.for_dataset("digits", rho=rho, emd=emd, num_clients=_CLIENTS)
-    try:
-        settings.federation.draw("digits", 10)
-    except SettingsError:
-        return False
-    return True
+    return settings.federation.can_be_drawn(10)
 
 
 def _cell(place: _Place, method: str, seed: int, options: PaperSettings) -> Cell:
@@ -60,32 +57,22 @@ def _places(options: PaperSettings) -> list[_Place]:
     ]
 
 
-def _cells(options: PaperSettings) -> list[Cell]:
-    return [
-        _cell(place, method, seed, options)
-        for seed in options.seeds_or(_SEEDS)
-        for place in _places(options)
-        for method in _METHODS
-    ]
-
-
-def _points(place: _Place, method: str, options: PaperSettings, found: Found) -> dict[int, float]:
-    cells = [_cell(place, method, seed, options) for seed in options.seeds_or(_SEEDS)]
-    return points(cells, found)
-
-
-def _gains(place: _Place, options: PaperSettings, found: Found) -> dict[str, list[float]]:
-    """Return the points that Dubhe gained over each other method, by seed."""
-    dubhe = _points(place, "dubhe", options, found)
+def _grid(options: PaperSettings) -> Grid:
+    seeds = options.seeds_or(_SEEDS)
     return {
-        other: paired_differences(dubhe, _points(place, other, options, found))
-        for other in _AGAINST
+        place: {
+            method: [_cell(place, method, seed, options) for seed in seeds] for method in _METHODS
+        }
+        for place in _places(options)
     }
 
 
-def _report(options: PaperSettings, found: Found) -> Section:
-    gains = {place: _gains(place, options, found) for place in _places(options)}
-    gains = {place: of for place, of in gains.items() if all(of.values())}
+def _report(_options: PaperSettings, results: Results) -> Section:
+    gained = {
+        place: {other: gains(of["dubhe"], of[other]) for other in _AGAINST}
+        for place, of in results.items()
+    }
+    gained = {place: of for place, of in gained.items() if all(of.values())}
     return Section(
         _KIND,
         "When does it help?",
@@ -97,12 +84,12 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 "paired seeds."
             )
         ],
-        [_table(gains)] if gains else [],
-        [_picture(gains)] if gains else [],
+        [_table(gained)] if gained else [],
+        [_picture(gained)] if gained else [],
     )
 
 
-def _table(gains: Mapping[_Place, Mapping[str, Sequence[float]]]) -> Table:
+def _table(gained: _Gained) -> Table:
     return Table(
         "Points of accuracy that Dubhe gains",
         ("federation", "K / N", *(f"over\n{name}" for name, _ in _AGAINST.values())),
@@ -112,34 +99,28 @@ def _table(gains: Mapping[_Place, Mapping[str, Sequence[float]]]) -> Table:
                 f"{number / _CLIENTS:.0%}",
                 *(mean_gain(of[other]) for other in _AGAINST),
             ]
-            for (rho, emd, number), of in gains.items()
+            for (rho, emd, number), of in gained.items()
         ],
     )
 
 
-def _picture(gains: Mapping[_Place, Mapping[str, Sequence[float]]]) -> Picture:
-    numbers = sorted({number for _, _, number in gains})
-    gained = [fmean(of) for each in gains.values() for of in each.values()]
-    limits = min(0.0, *gained) - 1, max(gained) + 1
-    panels = [partial(_draw, gains=gains, number=number, limits=limits) for number in numbers]
+def _picture(gained: _Gained) -> Picture:
+    numbers = sorted({number for _, _, number in gained})
+    means = [fmean(of) for each in gained.values() for of in each.values()]
+    limits = min(0.0, *means) - 1, max(means) + 1
+    panels = [partial(_draw, gained=gained, number=number, limits=limits) for number in numbers]
     caption = (
         "Points of accuracy that Dubhe gains over random selection (solid) and over "
         "Power-of-Choice (dashed), by the skew between clients, the global skew, and the share of "
         "clients that train in a round."
     )
-    return Picture("when", caption, picture(panels, width=8.0, height=2.8))
+    return Picture("when", caption, panels, width=8.0, height=2.8)
 
 
-def _draw(
-    axes: Axes,
-    *,
-    gains: Mapping[_Place, Mapping[str, Sequence[float]]],
-    number: int,
-    limits: tuple[float, float],
-) -> None:
+def _draw(axes: Axes, *, gained: _Gained, number: int, limits: tuple[float, float]) -> None:
     """Draw the points by EMD_avg, with a line for each rho and each other method."""
     for rho, (colour, marker) in _LOOKS.items():
-        own = {emd: of for (r, emd, k), of in gains.items() if (r, k) == (rho, number)}
+        own = {emd: of for (r, emd, k), of in gained.items() if (r, k) == (rho, number)}
         for other, (name, line) in _AGAINST.items():
             look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line}
             means = [fmean(of[other]) for of in own.values()]
@@ -147,7 +128,7 @@ def _draw(
                 axes.plot(list(own), means, label=f"rho {rho:g}, {name}", ms=6, **look)
     axes.axhline(0, color=UNIFORM_COLOUR, linewidth=1)
     axes.set_ylim(limits)
-    axes.set_xticks(sorted({emd for _, emd, _ in gains}))
+    axes.set_xticks(sorted({emd for _, emd, _ in gained}))
     axes.set_xlabel(r"How much clients differ, $EMD^{avg}$")
     axes.set_ylabel("Points gained")
     axes.set_title(f"{number} of {_CLIENTS} clients per round")
@@ -155,7 +136,7 @@ def _draw(
 
 EXPERIMENT: Final = Experiment(
     "Beyond the paper: points gained by balancing, by rho, EMD_avg and K / N.",
-    _cells,
+    _grid,
     _report,
     needs_all=False,
 )

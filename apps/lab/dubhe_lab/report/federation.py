@@ -19,7 +19,7 @@ from rich.text import Text
 
 from dubhe_flwr.adapter import DubheArguments
 from dubhe_flwr.core.prices import PrivacyBound
-from dubhe_lab.report.picture import method_label
+from dubhe_lab.report.methods import method_label
 from dubhe_lab.report.table import Table
 
 _LEGEND: Final = (

@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_lab.report.picture import (
-    GLOBAL_COLOUR,
-    UNIFORM_COLOUR,
-    Looks,
-    Panel,
-    method_label,
-    method_looks,
-    picture,
-)
+from dubhe_lab.report.methods import Looks, method_label, method_looks
+from dubhe_lab.report.picture import GLOBAL_COLOUR, UNIFORM_COLOUR, Panel, Picture
 from dubhe_lab.report.results import (
     ClassProportions,
     ComparisonResults,
@@ -30,7 +23,7 @@ from dubhe_lab.report.results import (
     StudyResults,
 )
 
-if TYPE_CHECKING:  # an extra
+if TYPE_CHECKING:  # imported where it draws
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
@@ -53,21 +46,27 @@ def save_figures(results: ComparisonResults, folder: Path) -> None:
     ``accuracy.png`` and ``class_proportions.png`` show one panel each, ``comparison.png`` both,
     and ``emd.png`` the two label terms of the paper's bound (eq. 3).
     """
-    accuracy = partial(draw_accuracy, methods=results.methods)
+    accuracy, shares = accuracy_and_shares(results)
     wide = _width_of_classes(results)
     figures: dict[str, tuple[float, list[Panel]]] = {
         "accuracy": (_NARROW, [accuracy]),
-        "class_proportions": (wide, [_shares(results)]),
+        "class_proportions": (wide, [shares]),
         "emd": (_NARROW, _label_terms(results)),
-        "comparison": (wide, [accuracy, _shares(results)]),
+        "comparison": (wide, [accuracy, shares]),
     }
     for name, (width, panels) in figures.items():
-        _save(panels, width, folder / f"{name}.png")
+        Picture(name, "", panels, width).save(folder)
 
 
 def save_study_figure(results: StudyResults, path: Path) -> None:
-    """Write the figure of a study as PNG: both label terms and class proportions."""
-    _save([*_label_terms(results), _shares(results)], _width_of_classes(results), path)
+    """Write the figure of a study to a PNG file: both label terms and class proportions."""
+    panels = [*_label_terms(results), _shares(results)]
+    Picture(path.stem, "", panels, _width_of_classes(results)).save(path.parent)
+
+
+def accuracy_and_shares(results: ComparisonResults, **how: Any) -> list[Panel]:
+    """Return the panels of a comparison; keywords are arguments of `draw_accuracy`."""
+    return [partial(draw_accuracy, methods=results.methods, **how), _shares(results)]
 
 
 def _width_of_classes(results: Results) -> float:
@@ -82,12 +81,6 @@ def _shares(results: Results) -> Panel:
 
 def _label_terms(results: Results) -> list[Panel]:
     return [partial(draw_emd, methods=results.methods, of=term) for term in _LABEL_TERMS]
-
-
-def _save(panels: Sequence[Panel], width: float, path: Path) -> None:
-    drawn = picture(panels, width)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(drawn)
 
 
 def draw_accuracy(
@@ -216,7 +209,7 @@ def label_percents(axis: "Axis") -> None:
 
 
 def _step_evenly(axis: "Axis", **how: Any) -> None:
-    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - an extra
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - takes long
 
     axis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], **how))
 

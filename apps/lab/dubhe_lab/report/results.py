@@ -9,13 +9,14 @@ labels. Names in a file never change, since users' scripts read them.
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any, Self
 
 from dubhe_flwr.core.distribution import distance_to_uniform
+from dubhe_lab.report.methods import server_learns
 
 _FINAL_EVALUATIONS = 5
 
@@ -36,6 +37,20 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         whole.unlink(missing_ok=True)
 
 
+def read_json(path: Path, names: Collection[str]) -> dict[str, Any] | None:
+    """Return what `write_json` wrote, or None if there is no file.
+
+    Raises `ValueError` if the file holds anything but an object with these names.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    if not isinstance(content, dict) or not set(names) <= content.keys():
+        raise ValueError(f"{path} does not hold {', '.join(names)}.")
+    return content
+
+
 def rounds_to(target: float, accuracy: Sequence[float | None]) -> int | None:
     """Return the first round whose evaluation reached the target accuracy, or None.
 
@@ -46,37 +61,6 @@ def rounds_to(target: float, accuracy: Sequence[float | None]) -> int | None:
     """
     numbered = enumerate(accuracy)
     return next((number for number, of in numbered if of is not None and of >= target), None)
-
-
-def server_learns(method: str) -> str:
-    """Return in a word or two what a selection method reveals to the server.
-
-    Examples
-    --------
-    >>> [server_learns(name) for name in ("random", "dubhe", "powd", "greedy")]
-    ['nothing', 'yes/no', 'losses', 'labels']
-    """
-    name = method.partition(",")[0]
-    if name == "random":
-        return "nothing"
-    if name in {"powd", "afl", "oort"}:
-        return "losses"
-    return "yes/no" if name.startswith("dubhe") else "labels"
-
-
-def extra_work(method: str, evaluations: float) -> str:
-    """Return in a word or two the clients' extra work for the selection.
-
-    `evaluations` is the number of model evaluations per round, over all clients.
-
-    Examples
-    --------
-    >>> extra_work("powd", 40), extra_work("dubhe", 0), extra_work("greedy", 0)
-    ('40 evals', 'encrypt', 'none')
-    """
-    if evaluations:
-        return f"{evaluations:.0f} evals"
-    return "encrypt" if method.startswith("dubhe") else "none"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A table of text, for a terminal and for an HTML page."""
+"""A table of text, for a terminal, an HTML page and a Markdown page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +32,12 @@ class Table:
         for row in self.rows:
             grid.add_row(*row)
         return grid
+
+    def for_markdown(self) -> str:
+        """Return the table as Markdown, without its caption."""
+        headings = [heading.replace("\n", " ") for heading in self.columns]
+        lines = [f"| {' | '.join(row)} |" for row in (headings, *self.rows)]
+        return "\n".join([lines[0], "|---" * len(headings) + "|", *lines[1:]])
 
     def for_html(self) -> str:
         """Return the table as HTML that scrolls on a narrow page."""

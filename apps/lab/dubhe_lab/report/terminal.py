@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dubhe_lab.report.picture import method_label
+from dubhe_lab.report.methods import method_label, server_learns
 from dubhe_lab.report.results import (
     ComparisonResults,
     MethodResult,
@@ -11,7 +11,6 @@ from dubhe_lab.report.results import (
     SelectionResult,
     StudyResults,
     rounds_to,
-    server_learns,
 )
 from dubhe_lab.report.table import Table
 

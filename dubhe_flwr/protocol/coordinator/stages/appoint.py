@@ -64,7 +64,7 @@ class Appoint(AwaitingMembers):
     def take(
         self, context: Context, replies: Replies
     ) -> tuple[Context, "ReadyToRegister | Appoint | Join | CommitteeLost"]:
-        """Take the group key and signatures; ask members that did not answer once more."""
+        """Take the group key and signatures; ask silent members once more."""
         joined, first = self.joined, self.members[0]
         num_sealed = len(joined.members)
 

@@ -46,7 +46,7 @@ class Open(AwaitingMembers):
     def take(
         self, context: Context, replies: Replies
     ) -> tuple[Context, "OpenedSum | Open | CommitteeLost"]:
-        """Append the members' parts to the total; ask members that did not answer once more."""
+        """Append the members' parts to the total; ask silent members once more."""
         registered = self.registered
         vault, last = registered.joined.invitation.terms.vault, registered.last_sum
         assert isinstance(vault, Committee)  # noqa: S101 - other vaults never get here

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,7 +14,15 @@ from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.draws import read_draws, sizes_of
-from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest, Stage
+from dubhe_flwr.protocol.wire.messages import (
+    DrawRequest,
+    ParticipateReply,
+    ParticipateRequest,
+    SettleRequest,
+    Stage,
+)
+
+DrawRequestT = TypeVar("DrawRequestT", SettleRequest, ParticipateRequest)
 
 
 @dataclass(frozen=True)
@@ -43,59 +52,82 @@ class Participate(AwaitingInEpoch):
         cls, context: Context, epoch: Epoch
     ) -> tuple[Context, "Participate | RoundDetermined"]:
         """Ask all connected, registered nodes to draw, unless the round is drawn already."""
-        settings, server_round = context.settings, context.server_round
-        ready = epoch.rounds.get(server_round)
+        ready = epoch.rounds.get(context.server_round)
         if ready is not None and not _may_be_drawn_anew(context, epoch, ready):
             return context, RoundDetermined(epoch)
-        num_tries = num_draws_of(settings, epoch)
-        num_rounds = min(
-            settings.rounds_per_draw,
-            epoch.first_round + num_rounds_of(settings, epoch) - server_round,
-            epoch.draws_left // epoch.draws_charged(num_tries),
-        )
-        last = epoch.last_sum
-        request = ParticipateRequest(
-            **asdict(last), first_round=server_round, num_rounds=num_rounds, num_tries=num_tries
-        )
+        request = draw_request(ParticipateRequest, context, epoch)
         here = [node_id for node_id in epoch.registered if node_id in context.round.present]
         context.check_quorum(len(here), "registered and connected", epoch)
         was_drawn = epoch.num_draws > 0
-        spent = epoch.num_draws + epoch.draws_charged(num_rounds * num_tries)
         # Charged at once: a draw counts as soon as it is asked for, even if the round fails.
-        epoch = replace(epoch, num_draws=spent)
-        requests = dict.fromkeys(here, request)
+        epoch = epoch.charged(request)
+        requests, num_rounds = dict.fromkeys(here, request), request.num_rounds
         context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests, num_rounds)
         return context, cls(batch, epoch, request, was_drawn)
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, RoundsDrawn | Refused]:
         """Read the draws."""
         epoch, request = self.epoch, self.request
-        sizes = sizes_of(request)
 
         def refuse(_node_id: int, reply: ParticipateReply) -> str | None:
-            fits = (len(reply.decisions), len(reply.unwilling)) == sizes
-            return None if fits else "wrong number of draws"
+            return refused_draws(request, reply)
 
         accepted, report = accept_replies(self.batch, replies, refuse)
-        context = context.reported(report)
-        draws = read_draws(list(accepted.values()), request)
-        rounds = drawn_rounds(epoch.registered, list(accepted), draws, request.first_round)
-        this_round = rounds[context.server_round]
-        said_no = epoch.ids(this_round.unwilling)
-        unwilling = said_no | (context.round.unwilling - accepted.keys())
-        context = replace(context, round=replace(context.round, unwilling=unwilling))
+        context = with_declined(context.reported(report), request, accepted)
         if is_refused(context, report):
             return context, Refused(report, self.was_drawn, epoch.registered, epoch.committee)
-        eligible = context.round.eligible
-        may_train = np.fromiter(map(eligible.__contains__, epoch.registered), bool)
-        this_round = replace(this_round, available=this_round.available & may_train)
-        rounds[context.server_round] = this_round
         epoch = replace(epoch, failed=frozenset(report.lost.get(ERROR_REPLY, ())))
-        willing = epoch.ids(np.flatnonzero(this_round.available))
-        context = replace(context, round=replace(context.round, willing=willing))
-        context.check_quorum(len(context.round.willing), "registered and willing", epoch)
-        context = replace(context, run=replace(context.run, num_refused_epochs=0))
-        return context, RoundsDrawn(epoch, rounds)
+        return accept_draws(context, epoch, request, accepted)
+
+
+def draw_request(kind: type[DrawRequestT], context: Context, epoch: Epoch) -> DrawRequestT:
+    """Return a request for draws that begin with this round."""
+    settings, server_round = context.settings, context.server_round
+    num_tries = num_draws_of(settings, epoch)
+    num_rounds = min(
+        settings.rounds_per_draw,
+        epoch.first_round + num_rounds_of(settings, epoch) - server_round,
+        epoch.draws_left // epoch.draws_charged(num_tries),
+    )
+    return kind(
+        **asdict(epoch.last_sum),
+        first_round=server_round,
+        num_rounds=num_rounds,
+        num_tries=num_tries,
+    )
+
+
+def refused_draws(request: DrawRequest, draws: ParticipateReply) -> str | None:
+    """Return why a node's draws cannot be used, or None."""
+    fits = (len(draws.decisions), len(draws.unwilling)) == sizes_of(request)
+    return None if fits else "wrong number of draws"
+
+
+def with_declined(
+    context: Context, request: DrawRequest, replies: Mapping[int, ParticipateReply]
+) -> Context:
+    """Return the context, with a record of the nodes that declined this round."""
+    unwilling = read_draws(list(replies.values()), request).unwilling[:, 0]
+    said_no = {node_id for node_id, declined in zip(replies, unwilling, strict=True) if declined}
+    said_no |= context.round.unwilling - replies.keys()
+    return replace(context, round=replace(context.round, unwilling=frozenset(said_no)))
+
+
+def accept_draws(
+    context: Context, epoch: Epoch, request: DrawRequest, replies: Mapping[int, ParticipateReply]
+) -> tuple[Context, RoundsDrawn]:
+    """Return the rounds for which nodes drew; give up if too few will train in this one."""
+    draws = read_draws(list(replies.values()), request)
+    rounds = drawn_rounds(epoch.registered, list(replies), draws, request.first_round)
+    eligible, this_round = context.round.eligible, rounds[context.server_round]
+    may_train = np.fromiter(map(eligible.__contains__, epoch.registered), bool)
+    this_round = replace(this_round, available=this_round.available & may_train)
+    rounds[context.server_round] = this_round
+    willing = epoch.ids(np.flatnonzero(this_round.available))
+    context = replace(context, round=replace(context.round, willing=willing))
+    context.check_quorum(len(willing), "registered and willing", epoch)
+    context = replace(context, run=replace(context.run, num_refused_epochs=0))
+    return context, RoundsDrawn(epoch, rounds)
 
 
 def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: DeterminedRound) -> bool:

@@ -35,7 +35,7 @@ class CommitteeLost:
 
 
 def is_refused(context: Context, report: StageReport) -> bool:
-    """Return whether the nodes refuse the epoch itself, so that a new one is needed.
+    """Return whether the nodes refuse the epoch itself: then it has to be replaced.
 
     One invalid registration makes all nodes refuse the sum. A node that restarted without its
     memory does not know the server's epoch; a server restored to an older state does not know the
@@ -54,7 +54,7 @@ def start_afresh(context: Context) -> tuple[Context, Join]:
 
 
 def appoint_anew(context: Context, lost: CommitteeLost) -> tuple[Context, Join]:
-    """Register again in the same round; the next committees use these members last."""
+    """Register again in the same round; later committees include these members last."""
     names = ", ".join(context.run.aliases.get(n, str(n)) for n in lost.members)
     if context.round.num_renewals >= _MAX_RENEWALS:
         context.give_up(f"No committee opens the sums; the last one failed at {names}.", None)
@@ -85,6 +85,6 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
 
 
 def _with_failures(context: Context, node_ids: Collection[int]) -> Context:
-    """Count a failure for each of these nodes, and two for a node that is in them twice."""
+    """Count a failure for each of these nodes, and two for a node that occurs twice."""
     failures = Counter(context.run.failures) + Counter(node_ids)
     return replace(context, run=replace(context.run, failures=failures))

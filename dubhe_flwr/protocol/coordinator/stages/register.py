@@ -9,7 +9,7 @@ from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, ReadyToRegiste
 from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
-from dubhe_flwr.protocol.wire.messages import RegisterReply, SettleRequest, Stage
+from dubhe_flwr.protocol.wire.messages import RegisterReply, RuleSum, Stage
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
 
 
@@ -22,7 +22,7 @@ class RegisteredNodes:
     # Encrypted p_l by node id, ordered by alias; empty without an agent.
     distributions: Mapping[int, bytes]
     num_registered: int  # clients covered by the sum of the registrations
-    last_sum: SettleRequest  # the sum of the nodes' last contributions, to send to them next
+    last_sum: RuleSum  # the sum of the nodes' last contributions, to send to them next
     committee: tuple[int, ...] = ()  # members of the committee, if there is one
 
 
@@ -85,6 +85,6 @@ class Register(Awaiting):
             public=public,
             distributions={n: accepted[n].distribution or b"" for n in members},
             num_registered=len(members),
-            last_sum=SettleRequest(total[:size], len(members), exchange=0),
+            last_sum=RuleSum(total[:size], len(members), exchange=0),
             committee=self.ready.committee,
         )

@@ -1,17 +1,29 @@
-"""The stage `settle`: nodes get a sum over all nodes, and contribute to the next one."""
+"""The stage `settle`: nodes get a sum over all nodes, and contribute to the next one or draw.
+
+Nobody knows which sum settles the rule before the nodes have read it. So each request also asks for
+the draws that the server needs next, and a node draws only if the rule is settled.
+"""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.stages.open import OpenedSum
+from dubhe_flwr.protocol.coordinator.stages.participate import (
+    RoundsDrawn,
+    accept_draws,
+    draw_request,
+    refused_draws,
+    with_declined,
+)
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
 from dubhe_flwr.protocol.coordinator.stages.register import RegisteredNodes
-from dubhe_flwr.protocol.plan import Replies
-from dubhe_flwr.protocol.replies import accept_replies
-from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest, Stage
+from dubhe_flwr.protocol.plan import Replies, StageReport
+from dubhe_flwr.protocol.replies import DAYS_LIMIT, accept_replies
+from dubhe_flwr.protocol.wire.messages import RuleSum, SettleReply, SettleRequest, Stage
 from dubhe_flwr.protocol.wire.terms import SETTLEMENT
 
 
@@ -20,36 +32,42 @@ class Settle(Awaiting):
     """Nodes were sent the last sum and asked to continue with the rule."""
 
     registered: RegisteredNodes
+    request: SettleRequest
 
     @classmethod
     def begin(cls, context: Context, opened: OpenedSum) -> tuple[Context, "Settle | Epoch"]:
-        """Send the nodes the last sum, unless the rule needs no further one."""
+        """Send the nodes the last sum, unless they will read it when they draw."""
         registered = opened.registered
         terms, last = registered.joined.invitation.terms, registered.last_sum
         num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
-        # If a rule has only one sum, nodes read it when they draw. If it has several, nodes also
-        # read the last one here, and report that the rule is settled and what it found.
+        # If a rule has only one sum, nodes read it when they are asked to draw. If it has several,
+        # nodes read the last one here, report what the rule found, and draw.
+        settled, epoch = _settled(context, registered)
         if num_sums <= max(1, last.exchange):
-            return _epoch(context, registered)
-        requests = dict.fromkeys(registered.distributions, last)
+            return settled, epoch
+        request = draw_request(SettleRequest, context, epoch)
+        requests = dict.fromkeys(registered.distributions, request)
         context, batch = context.batch(
             registered.joined.invitation.identity, Stage.SETTLE, requests
         )
-        return context, cls(batch, registered)
+        return context, cls(batch, registered, request)
 
     def take(
         self, context: Context, replies: Replies
-    ) -> tuple[Context, RegisteredNodes | Epoch | Refused]:
+    ) -> tuple[Context, RegisteredNodes | RoundsDrawn | Refused]:
         """Add up the contributions; a node that misses an exchange leaves the epoch."""
         registered = self.registered
         terms = registered.joined.invitation.terms
         size = terms.vault.vector_bytes(SETTLEMENT)
 
         def refuse(_node_id: int, reply: SettleReply) -> str | None:
-            fits = reply.contribution is None or len(reply.contribution) == size
-            return None if fits else "wrong size of ciphertexts"
+            if reply.contribution is not None and len(reply.contribution) != size:
+                return "wrong size of ciphertexts"
+            return None if reply.draws is None else refused_draws(self.request, reply.draws)
 
         accepted, report = accept_replies(self.batch, replies, refuse)
+        draws = {n: reply.draws for n, reply in accepted.items() if reply.draws is not None}
+        context = with_declined(context, self.request, draws)
         if is_refused(context, report):
             names = [registered.joined.aliases[n] for n in registered.committee]
             if names:
@@ -64,18 +82,30 @@ class Settle(Awaiting):
         }
         settled = {n: reply for n, reply in accepted.items() if reply.contribution is None}
         if len(settled) > len(vectors):
-            context = context.reported(report.without(vectors, "not settled"))
-            context.check_quorum(len(settled), "settled", None)
-            finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
-            return _epoch(context, _of(registered, settled), finding)
+            return self._drawn(context, settled, report.without(vectors, "not settled"))
         context, members, total = context.summed(
             terms.vault.adder(registered.public, SETTLEMENT),
             vectors,
             report.without(settled, "settled too early"),
             "registered and went on with the rule",
         )
-        last = SettleRequest(total, len(members), registered.last_sum.exchange + 1)
+        last = RuleSum(total, len(members), registered.last_sum.exchange + 1)
         return context, replace(_of(registered, members), last_sum=last)
+
+    def _drawn(
+        self, context: Context, settled: Mapping[int, SettleReply], report: StageReport
+    ) -> tuple[Context, RoundsDrawn]:
+        """Begin the epoch with the nodes that settled, and take their draws."""
+        draws = {n: reply.draws for n, reply in settled.items() if reply.draws is not None}
+        context = context.reported(report.without(settled.keys() - draws, DAYS_LIMIT))
+        context.check_quorum(len(settled), "settled", None)
+        finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
+        context, epoch = _settled(context, _of(self.registered, settled), finding)
+        # Without the nodes that were lost here, the agents' sums may last for fewer rounds.
+        num_rounds = draw_request(SettleRequest, context, epoch).num_rounds
+        context, epoch = context.counted(num_rounds), epoch.charged(self.request)
+        context, drawn = accept_draws(context, epoch, self.request, draws)
+        return context, replace(drawn, rounds=dict(islice(drawn.rounds.items(), num_rounds)))
 
 
 def _of(registered: RegisteredNodes, node_ids: Collection[int]) -> RegisteredNodes:
@@ -84,9 +114,10 @@ def _of(registered: RegisteredNodes, node_ids: Collection[int]) -> RegisteredNod
     return replace(registered, distributions=kept)
 
 
-def _epoch(
+def _settled(
     context: Context, registered: RegisteredNodes, finding: tuple[float, ...] = ()
 ) -> tuple[Context, Epoch]:
+    """Return the settled epoch."""
     joined, node_ids = registered.joined, registered.distributions
     number, invitation = registered.num_registered, joined.invitation
     if invitation.terms.rule.can_continue(number, invitation.announced.num_volunteers(number)):

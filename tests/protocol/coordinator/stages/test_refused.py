@@ -35,10 +35,10 @@ class TestLiars:
         with_liars(nodes, [nodes.ids[5]], "registration", everywhere, times=1)
         plan = nodes.play(1)
         registration = ["join", "register"] if settings == PLAIN else REGISTRATION
-        sums = ["settle"] * 2 if settings == SEARCH else []
+        draws = ["settle"] * 2 if settings == SEARCH else ["participate"]
         assert stages_of(plan) == [
             *[*registration, refusing],
-            *[*registration, *sums, "participate"],  # of six, four are too many for an agent
+            *[*registration, *draws],  # of six, four are too many for an agent
         ]
         assert plan.notes == (
             f"12 of 12 nodes refused at {refusing}; the epoch ends and all nodes register again.",

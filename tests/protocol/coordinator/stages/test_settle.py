@@ -1,10 +1,11 @@
 """Tests of the stage `settle`: sums go out, and what nodes add to the next sum comes back."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import dubhe, epoch_of, skewed_counts
+from protocol.federation import dubhe, epoch_of, registered, skewed_counts
 from protocol.server import (
     SEARCH,
     SETTINGS,
@@ -16,6 +17,7 @@ from protocol.server import (
     lost,
     report_of,
     stages_of,
+    wills,
 )
 
 from dubhe_flwr.core.distribution import fixed_point_distribution
@@ -49,15 +51,108 @@ def best_in_the_clear(rows: list[int]) -> tuple[float, ...]:
 
 @pytest.mark.parametrize("settings", [{}, {"simulation": "plain"}], ids=str)
 def test_the_best_candidate_is_found(settings: dict[str, Any]) -> None:
-    """All clients' expectations decide; the plan names it, and the nodes draw with the last sum."""
+    """All clients' expectations decide, and the plan names it."""
     nodes = searching(**settings)
     plan = nodes.play(1)
     assert plan.finding == best_in_the_clear(list(range(12))) == epoch_of(nodes).finding
     assert "thresholds {1: 0.9, 2: 0.2}" in str(plan.rule)
     epoch = epoch_of(nodes)
     assert (epoch.last_sum.exchange, epoch.last_sum.num_clients) == (1, 12)
-    draws = {e.node_id: e.request for e in nodes.exchanges if e.stage == "participate"}
-    assert {(r["exchange"], r["sums"]) for r in draws.values()} == {(1, epoch.last_sum.sums)}
+
+
+@pytest.mark.parametrize("settings", [{}, {"simulation": "plain"}], ids=str)
+def test_nodes_draw_as_they_settle(settings: dict[str, Any]) -> None:
+    """They draw once for the first rounds, and say whether they are willing in just these."""
+    nodes = searching(rounds_per_draw=4, **settings)
+    about: list[int] = []
+
+    def willing(server_round: int) -> bool:
+        about.append(server_round)
+        return server_round != 2
+
+    unwilling = wills(nodes, [5], willing)
+    plans = nodes.rounds(1, 4)
+    assert stages_of(plans[0])[-3:] == ["settle", "settle", "determine"]
+    assert [plan.stages for plan in plans[1:]] == [()] * 3
+    assert about == [0, 1, 2, 3, 4]
+    assert not unwilling & set(plans[1].participants)
+    assert epoch_of(nodes).num_draws == 4 * 3
+    memories = [nodes.session(node_id).memory for node_id in nodes.ids]
+    assert {memory.allowance.num_draws for memory in memories} == {4 * 3}
+    assert {registered(nodes, node_id).num_draws for node_id in nodes.ids} == {4 * 3}
+    assert stages_of(nodes.play(5)) == ["participate", "determine"]
+
+
+def test_nodes_without_draws_stay_registered() -> None:
+    """At its owner's daily limit, a node settles; the epoch goes on, and it may draw tomorrow."""
+    nodes = searching(policy={"simulated": False})
+    away = nodes.ids[:4]
+    for node_id in away:
+        nodes.policies[node_id] = replace(nodes.policies[node_id], max_draws_per_day=2)
+    plan = nodes.play(1)
+    assert report_of(plan, "settle", 1).dropped == {"owner's daily limit": 4}
+    assert (plan.num_registered, nodes.errors) == (12, [])
+    assert not set(away) & set(plan.participants)
+    nodes.policies = {n: replace(p, max_draws_per_day=999) for n, p in nodes.policies.items()}
+    plan = nodes.play(2)
+    assert stages_of(plan) == ["participate", "determine"]
+    assert report_of(plan, "participate").accepted == 12
+
+
+def test_no_draws_at_all_cost_only_the_round() -> None:
+    """Clients are chosen at random, for a reason that the notes give; the epoch goes on."""
+    nodes = searching(policy={"simulated": False, "max_draws_per_day": 2}, on_failure="random")
+    plans = nodes.rounds(1, 2)
+    reason = "0 nodes are registered and willing, fewer than quorum=3 (12 owner's daily limit"
+    assert f"{reason} at settle); let the nodes' owners" in plans[0].notes[0]
+    assert f"{reason} at participate); let the nodes' owners" in plans[1].notes[0]
+    assert nodes.stages().count("join") == 1
+    assert {registered(nodes, node_id).num_draws for node_id in nodes.ids} == {0}
+
+
+def test_draws_of_the_wrong_size_leave_a_node_out() -> None:
+    """The other nodes' draws count."""
+    nodes = searching()
+    victim = nodes.ids[3]
+
+    def longer(reply: Any) -> Any:
+        return reply if "contribution" in reply else {**reply, "draws.decisions": b"\0\0"}
+
+    alter(nodes, "settle", longer, [victim])
+    plan = nodes.play(1)
+    assert report_of(plan, "settle", 1).dropped == {"wrong number of draws": 1}
+    assert victim not in epoch_of(nodes).registered
+    assert len(plan.participants) == 4
+
+
+def test_a_node_that_declines_is_not_drawn_at_random() -> None:
+    """Its draws say that it does not train in this round, even if too few nodes settled."""
+    nodes = searching(on_failure="random")
+    (unwilling,) = wills(nodes, [4], lambda server_round: server_round != 1)
+    others = [node_id for node_id in nodes.ids if node_id != unwilling]
+    nodes.alter_reply = lambda stage, node_id, reply: (
+        None if stage == "settle" and node_id in others and "contribution" not in reply else reply
+    )
+    plan = nodes.play(1, nodes.ids[:5])
+    assert plan.fallback
+    assert set(plan.participants) == set(nodes.ids[:4])
+
+
+def test_rounds_without_an_agent_are_not_used() -> None:
+    """If nodes are lost as they settle, the other nodes' agents last for fewer rounds."""
+    nodes = searching(rounds_per_draw=12, registration_interval=20, max_unregistered=1.0)
+    nodes.alter_reply = lambda stage, node_id, reply: (
+        None
+        if stage == "settle" and node_id in nodes.ids[:3] and "contribution" not in reply
+        else reply
+    )
+    plan = nodes.play(1)
+    requests = [e.request["num-rounds"] for e in nodes.exchanges if e.stage == "settle"]
+    assert set(requests) == {12}
+    assert list(epoch_of(nodes).rounds) == list(range(1, 10))
+    assert epoch_of(nodes).num_draws == 12 * 3
+    assert plan.notes == ()
+    assert stages_of(nodes.rounds(2, 10)[-1])[0] == "join"
 
 
 def test_a_node_that_missed_an_exchange_is_out_of_the_epoch() -> None:
@@ -72,8 +167,8 @@ def test_a_node_that_missed_an_exchange_is_out_of_the_epoch() -> None:
     assert (epoch.registered, len(epoch.distributions)) == (tuple(nodes.ids[3:]), 9)
     assert (epoch.num_registered, epoch.last_sum.num_clients) == (12, 9)
     assert epoch.sums_per_agent == 5
-    assert not set(out) & set(asked(nodes, "participate"))
     for server_round in (2, 3):
+        assert not set(out) & set(asked(nodes, "participate"))
         assert not set(out) & set(nodes.play(server_round).participants)
     assert (nodes.play(5).num_registered, nodes.errors) == (12, [])
 
@@ -108,8 +203,7 @@ def test_the_finding_of_most_nodes_counts() -> None:
         if stage != "settle" or "contribution" in reply:
             return reply
         if node_id == late:
-            vector = epoch_sum(nodes)
-            return {**reply, "contribution": vector}
+            return going_on(nodes, reply)
         return {**reply, "finding": bytes(16)} if node_id in other else reply
 
     nodes.alter_reply = spoil
@@ -133,18 +227,17 @@ def test_a_minority_that_settles_early_is_dropped() -> None:
     assert epoch_of(nodes).registered == tuple(nodes.ids[6:])
 
 
-def epoch_sum(nodes: Nodes) -> bytes:
-    """Return a vector of the right size: the sum that nodes are reading."""
-    return awaiting(nodes, Settle).registered.last_sum.sums
+def going_on(nodes: Nodes, reply: Any) -> Any:
+    """Return the reply of a node that goes on: a vector of the right size in place of draws."""
+    kept = {name: value for name, value in reply.items() if not name.startswith("draws.")}
+    return {**kept, "contribution": awaiting(nodes, Settle).registered.last_sum.sums}
 
 
 def test_a_rule_gets_no_more_sums_than_it_announces() -> None:
     """If most nodes go on beyond that, they draw with the last sum."""
     nodes = searching(on_failure="random")
     nodes.alter_reply = lambda stage, _n, reply: (
-        {**reply, "contribution": epoch_sum(nodes)}
-        if stage == "settle" and "contribution" not in reply
-        else reply
+        going_on(nodes, reply) if stage == "settle" and "contribution" not in reply else reply
     )
     nodes.play(1)
     requests = [e.request["exchange"] for e in nodes.exchanges if e.stage == "settle"]
