@@ -56,21 +56,6 @@ def far_apart(tries: Sequence[Clients], fewest: int) -> list[Clients]:
     return found
 
 
-def expected_volunteers(num_participants: int, tries: int, num_clients: int) -> int:
-    """Return how many of N clients should volunteer in the single draw from which groups are cut.
-
-    The number is what H tries would yield, ``H K``, capped at three fifths of all clients: beyond
-    that, little is left to balance. One draw at these higher probabilities keeps the proportions
-    between categories. Pooling everyone who volunteers in any of H tries would not: such a pool
-    contains nearly every client with a high probability, but H times the usual number of clients
-    with a low one.
-
-    >>> expected_volunteers(20, 20, 1000), expected_volunteers(100, 20, 1000)
-    (400, 600)
-    """
-    return max(num_participants, min(tries * num_participants, 3 * num_clients // 5))
-
-
 def group_sizes(num_participants: int, group_size: int) -> NDArray[np.int64]:
     """Return the sizes of the ``q = K // g`` groups of at least g clients that make up K.
 

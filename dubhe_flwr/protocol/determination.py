@@ -64,6 +64,19 @@ class Determination(ABC):
     pool: int
     """Average number of volunteers for a draw, as a multiple of K."""
 
+    def num_volunteers(self, num_participants: int, num_clients: int) -> int:
+        """Return ``V``: how many of N clients volunteer for a draw, on average.
+
+        More than `_most_volunteers` of them would leave little to balance.
+        """
+        most = self._most_volunteers(num_clients)
+        return max(num_participants, min(self.pool * num_participants, most))
+
+    @staticmethod
+    @abstractmethod
+    def _most_volunteers(num_clients: int) -> int:
+        """Return the largest pool among N clients, unless K is larger."""
+
     @property
     @abstractmethod
     def has_agent(self) -> bool:
@@ -135,7 +148,8 @@ class Tries(Determination):
     number : int (default: 20)
         ``H``. With 1 there is no choice: no agent, and no sum over few clients.
     pool : int (default: 1)
-        Average number of volunteers for a try, as a multiple of K. K of them are taken at random.
+        Average number of volunteers for a try, as a multiple of K, up to a quarter of all clients
+        plus seven. K of them are taken at random.
 
     Raises
     ------
@@ -148,6 +162,10 @@ class Tries(Determination):
 
     def __post_init__(self) -> None:
         _require_positive("Tries", number=self.number, pool=self.pool)
+
+    @staticmethod
+    def _most_volunteers(num_clients: int) -> int:
+        return num_clients // 4 + 7
 
     @property
     def has_agent(self) -> bool:
@@ -186,7 +204,9 @@ class Groups(Determination):
     size : int (default: 4)
         ``g``: fewest clients in a group.
     pool : int (default: 5)
-        Average number of volunteers, as a multiple of K.
+        Average number of volunteers, as a multiple of K, up to three fifths of all clients. One
+        draw at such high probabilities keeps the proportions between categories; pooling everyone
+        who volunteers in any of several draws would not.
 
     Raises
     ------
@@ -199,6 +219,10 @@ class Groups(Determination):
 
     def __post_init__(self) -> None:
         _require_positive("Groups", size=self.size, pool=self.pool)
+
+    @staticmethod
+    def _most_volunteers(num_clients: int) -> int:
+        return 3 * num_clients // 5
 
     @property
     def has_agent(self) -> bool:

@@ -8,26 +8,26 @@ as one Gaussian vector, with the covariance of a client's contributions to all s
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.core.prices import UNIT, PriceDesign, PriceState
 from dubhe_flwr.core.randomness import gaussian
 from dubhe_flwr.protocol.wire.messages import COMMITTEE
-from dubhe_flwr.rules import Frame, Prices
+from dubhe_flwr.rules import Frame, Groups, Prices
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 NUM_CLASSES: Final = 10
-MOST_EXCHANGES: Final = 8
 PARTICIPANTS: Final = {12: 4, 20: 4, 50: 10, 100: 20, 500: 20, 2000: 20}
 """K by N."""
+
+TINY: Final = 1e-9  # for shares that are added up
 
 _CONCENTRATION: Final = 3.0
 _UNIT_NOISE: Final = 2e-2
@@ -111,8 +111,8 @@ class Readings:
         Label distributions of all clients.
     attendance : callable, optional (default: all, always)
         Who is in a sum.
-    noise : float, optional (default: as the rule has it)
-        Sigma.
+    noise : float (default: the rule's)
+        Sigma in an epoch that does not start from the last prices.
     budget : float (default: 1)
         Sums that labels enter at most, as a multiple of what the rule allows; 0 for one period.
     num_sums : float (default: 1)
@@ -126,7 +126,7 @@ class Readings:
     labels: Floats
     seed: int
     attendance: Attendance | None = None
-    noise: float | None = None
+    noise: float = Prices.noise
     budget: float = 1.0
     num_joined: int | None = None
     num_sums: float = 1.0
@@ -139,27 +139,30 @@ class Readings:
         self.rng = np.random.default_rng([self.seed, 7])
         joined = self.num_joined or len(self.labels)
         num_participants = PARTICIPANTS[joined]
-        volunteers = expected_volunteers(num_participants, 5, joined)
+        volunteers = float(Groups().num_volunteers(num_participants, joined))  # the largest pool
         self.rule = Prices(noise=self.noise)
-        sigma = self.rule._sigma(volunteers)
-        self.design = PriceDesign(NUM_CLASSES, num_participants, float(volunteers), sigma=sigma)
-        most = Prices().sum_budget(volunteers)  # without noise the same number of sums
-        assert most is not None
-        self.most, wanted = round(self.budget * most) or 2000, round(self.num_sums * most)
-        self.entries = np.zeros(len(self.labels), dtype=int)
+        self.design = PriceDesign(NUM_CLASSES, num_participants, volunteers)
+        self.spent = np.zeros(len(self.labels))
+        self.asked = 0.0
         self.last = PriceState()
         period = 0
-        while len(self.sums) < (wanted if self.budget else 1):
-            self._period(period, wanted if self.budget else 2000)
+        while self.asked < (self.num_sums - TINY if self.budget else TINY):
+            self._period(period)
             period += 1
 
-    def _period(self, period: int, most_sums: int) -> None:
-        state = self.last.renewed() if self.warm and self.last.num_sums else PriceState()
+    def _period(self, period: int) -> None:
+        continues = self.warm and self.last.num_sums > 0
+        state = self.last.renewed() if continues else PriceState()
+        self.frame = Frame(NUM_CLASSES, 2000, continues=continues)
+        self.design = replace(self.design, sigma=self.rule._sigma(self.frame))
+        most = self.rule.num_sums(self.frame, len(self.labels))
+        # Without noise the same number of sums.
+        self.cost = 1.0 / Prices()._budget(self.frame)
         while (
-            len(self.sums) < most_sums
+            (self.asked < self.num_sums - TINY or not self.budget)
             and not state.settled
-            and state.num_sums <= MOST_EXCHANGES
-            and np.any(self.entries < self.most)
+            and state.num_sums < most
+            and not self._is_spent.all()
         ):
             everybody = np.ones(len(self.labels), dtype=bool)
             attendance = self.attendance
@@ -167,12 +170,18 @@ class Readings:
             state = self._exchange(state, present)
         self.last = state
 
+    @property
+    def _is_spent(self) -> Mask:
+        """Whether a client's labels enter no further sum; with a budget of 0 they always do."""
+        return (self.spent + self.cost > self.budget + TINY) & (self.budget > 0)
+
     def _exchange(self, state: PriceState, present: Mask) -> PriceState:
         number, opening = int(present.sum()), not state.num_sums
         deviations = self.design.deviations(number, opening=opening)
-        numbers = self.rule._fixed_point(Frame(NUM_CLASSES, 2000), opening=opening)
-        entered = present & (self.entries < self.most)
-        self.entries += entered
+        numbers = self.rule._fixed_point(self.frame, opening=opening)
+        entered = present & ~self._is_spent
+        self.spent += entered * self.cost
+        self.asked += self.cost
         parties, share = (COMMITTEE, 1.0) if self.committee else (number, 2.0 / number)
         scaled = np.tile(deviations, parties) * (UNIT * share**0.5)
         noise = gaussian(scaled, self.rng.random((2, scaled.size))).reshape(parties, -1)

@@ -487,7 +487,13 @@ def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
     simulation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nodes are charged before anyone knows who is in the sum; readers expect the full noise."""
-    nodes = federation(pinned=False, number=30, simulation=simulation, num_participants=12)
+    nodes = federation(
+        pinned=False,
+        number=30,
+        simulation=simulation,
+        num_participants=12,
+        determination=Tries(1),
+    )
     for node_id in nodes.ids:
         set_policy(nodes, node_id, simulated=simulation is not None)
     nodes.alter_reply = lambda stage, node_id, reply: (
@@ -501,7 +507,7 @@ def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
 
     monkeypatch.setattr("dubhe_flwr.protocol.rules.prices.advanced", read)
     nodes.play(1)
-    assert added[:3] == pytest.approx([2**18 / 2 * 30 / 12] * 3)
+    assert added[:3] == pytest.approx([2**18 * Prices.noise / 2 * 30 / 12] * 3)
     assert expected[0] == (24, pytest.approx(3 * (30 / 24) ** 2))
     assert expected[-1] == (24, 3.0)
 
@@ -517,8 +523,7 @@ def test_no_number_of_participants_takes_the_noise_away(
     monkeypatch.setattr(Settings, "announced", lambda _self, _seed: told)
     added = noise_of_members(monkeypatch)
     nodes.deliver(nodes.until(Stage.OPEN))
-    sigma = min(4.0, num_participants / 12.0)
-    assert added == pytest.approx([2**18 * sigma / 2 * 5 / 3] * 3)
+    assert added == pytest.approx([2**18 * Prices.noise / 2 * 5 / 3] * 3)
 
 
 def test_two_group_keys_or_lengths_share_no_pads() -> None:
@@ -554,7 +559,7 @@ def test_members_sign_how_much_a_node_weighs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "entries"), [(100, 1.0), (1400, (1400 / 1020) ** 2), (9000, 2.25)]
+    ("size", "entries"), [(100, 1.0), (1150, (1150 / 1007.5) ** 2), (9000, 1.44)]
 )
 def test_a_heavy_node_spends_more_of_its_budget(size: int, entries: float) -> None:
     """A sum costs the square of a node's weight, so a mean with made-up nodes gains nothing."""

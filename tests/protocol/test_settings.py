@@ -43,7 +43,7 @@ def test_defaults() -> None:
     assert (settings.seed, settings.trusted, settings.simulation) == (None, None, None)
 
 
-@pytest.mark.parametrize(("num_participants", "pool"), [(25, 1), (12, 1), (10, 2), (3, 4)])
+@pytest.mark.parametrize(("num_participants", "pool"), [(50, 1), (40, 1), (25, 2), (3, 10)])
 def test_prices_choose_from_a_single_try(num_participants: int, pool: int) -> None:
     """K clients volunteer, or more where noise needs it, and no agent sums few of them."""
     settings = Settings(num_participants=num_participants)

@@ -123,21 +123,24 @@ def draws() -> Iterator[Case]:
 
 def probabilities() -> Iterator[Case]:
     """Map the overall registry to the probability of each category."""
-    for name, counts, participants, pool in (
-        ("two categories", [10, 0, 40], 4, 1),
-        ("capped at 1", [1, 1, 50], 20, 1),
-        ("volunteers for groups", [10, 20, 70], 5, 4),
-        ("never more than three fifths of all", [10, 10, 10], 5, 100),
-        ("one category", [0, 30, 0], 7, 1),
-        ("more participants than clients", [0, 3, 0], 7, 1),
+    groups = {"group-size": 4}
+    for name, counts, participants, pool, kind in (
+        ("two categories", [10, 0, 40], 4, 1, {}),
+        ("capped at 1", [1, 1, 50], 20, 1, {}),
+        ("volunteers for groups", [10, 20, 70], 5, 4, groups),
+        ("groups: never more than three fifths of all", [10, 10, 10], 5, 100, groups),
+        ("a try: never more than a quarter of all and seven", [20, 20, 20], 5, 100, {}),
+        ("one category", [0, 30, 0], 7, 1, {}),
+        ("more participants than clients", [0, 3, 0], 7, 1, {}),
     ):
-        announced = {"num-participants": participants, "pool": pool}
+        announced = {"num-participants": participants, "pool": pool, **kind}
         wanted = ref.volunteers(announced, sum(counts))
         yield {
             "name": name,
             "overall-registry": counts,
             "num-participants": participants,
             "pool": pool,
+            **kind,
             "num-volunteers": wanted,
             "probabilities": ref.probability(counts, wanted),
         }

@@ -441,7 +441,8 @@ def bits(flags: Iterable[bool]) -> bytes:
 def volunteers(announced: Announced, clients: int) -> int:
     """Return V, the wanted number of volunteers."""
     wanted, pool = int(announced["num-participants"]), int(announced["pool"])
-    return max(wanted, min(pool * wanted, 3 * clients // 5))
+    most = 3 * clients // 5 if "group-size" in announced else clients // 4 + 7
+    return max(wanted, min(pool * wanted, most))
 
 
 def probability(overall: Sequence[int], volunteers: int) -> list[float]:

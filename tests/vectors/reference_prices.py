@@ -16,6 +16,8 @@ Floats = NDArray[np.float64]
 UNIT: Final = 2**18
 """Steps per client of a number in a slot."""
 MOST_SUMS: Final = 9
+LATER = 3.0
+"""Factor of the noise in an epoch that goes on from another one."""
 REMEMBERED: Final = 6
 
 
@@ -27,26 +29,28 @@ class Terms:
         self.coverage = settings.get("coverage", 0.3)
         self.local_skew = settings.get("local_skew", 0.0)
         self.target = settings.get("target")
-        self.noise = settings.get("noise")
         self.classes, self.clients = num_classes, num_clients
         self.weighted = bool(announced["weighted"])
         self.heaviest = 4.0 if self.weighted else 1.0
         self.max_clients = announced["max-clients"]
         self.participants = announced["num-participants"]
         self.volunteers = ref.volunteers(announced, num_clients)
-        self.sigma = min(4.0, max(1.0, self.volunteers / 12))
-        if self.noise is not None:
-            self.sigma = self.noise
+        self.sigma = settings.get("noise", 1.5) * (LATER if "continues" in announced else 1.0)
         self.members = 0 if announced["has-agent"] else 3
         self.times = float(self.members or 2)
         """Variance of the noise in a sum over all nodes, in multiples of sigma^2."""
         self.has_prices = self.volunteers < num_clients
-        self.drowns = self.noise != 0 and self.volunteers < 12
+        self.drowns = self.sigma != 0 and self.volunteers < 12
 
     @property
     def sum_budget(self) -> float:
         """Return the budget of sums: how many a node's label counts may enter."""
         return int(4 * self.sigma**2) if self.sigma and not self.drowns else float("inf")
+
+    @property
+    def most_sums(self) -> int:
+        """Return the most sums of an epoch, which spend at most two thirds of the budget."""
+        return min(MOST_SUMS, 2 * int(4 * self.sigma**2) // 3) if self.sigma else MOST_SUMS
 
     def width(self, exchange: int) -> int:
         """Return how many numbers a node contributes."""
@@ -54,12 +58,11 @@ class Terms:
 
     def room(self, exchange: int) -> int:
         """Return the offset added to each number, so that noise does not make it negative."""
-        of_class = 6.0 * UNIT / sqrt(self.classes)
+        of_p = 6.0 * UNIT * self.sigma
+        of_class = of_p / sqrt(self.classes)
         if exchange:
-            share = 0.64 if self.noise is None else self.noise * sqrt(0.1)
-            return ceil((6.0 * UNIT if self.weighted else of_class) * share)
-        part = (1.0 if self.noise is None else self.noise) / 12
-        return ceil(of_class * part * sqrt(2.0 * self.max_clients))
+            return ceil((of_p if self.weighted else of_class) * sqrt(0.1))
+        return ceil(of_class / 12 * sqrt(2.0 * self.max_clients))
 
     def largest(self, exchange: int) -> int:
         """Return the largest number in a slot."""
@@ -453,7 +456,7 @@ def nodes_of(announced: ref.Announced, label_counts: Sequence[Sequence[int]]) ->
     """Return the nodes before their first epoch."""
     mean, found = ref.mean_size(label_counts), []
     terms = Terms(announced, len(label_counts[0]), len(label_counts))
-    most = min(1.5, max(1.0, terms.sigma)) if terms.sigma else 4.0
+    most = 1.2 if terms.sigma else 4.0
     for counts in label_counts:
         weight = min(most, ref.weight(sum(counts), mean)) if announced["weighted"] else 1.0
         shares = ref.fixed_point(counts)
@@ -511,7 +514,7 @@ def epoch(
             probability(terms, state, node, rng.random())
             for node, rng in zip(nodes, draws, strict=True)
         ]
-        if state.settled or state.num_sums >= min(MOST_SUMS, terms.sum_budget):
+        if state.settled or state.num_sums >= terms.most_sums:
             break
         sums = add_up(draws)
     drawn = [node.drawn(latest, terms) for node, latest in zip(nodes, found, strict=True)]

@@ -15,7 +15,6 @@ from vectors.inputs import untyped
 
 from dubhe_flwr import errors
 from dubhe_flwr.core.codebook import Codebook
-from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.core.distribution import fixed_point_distribution, with_square
 from dubhe_flwr.core.group_choice import best_groups, scores_of
 from dubhe_flwr.core.randomness import simulated_draws
@@ -50,7 +49,7 @@ from dubhe_flwr.protocol.wire.messages import (
 from dubhe_flwr.protocol.wire.roster import alias_digest
 from dubhe_flwr.protocol.wire.statements import join_statement, key_statement, parameters_digest
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
-from dubhe_flwr.rules import Paper
+from dubhe_flwr.rules import Groups, Paper, Tries
 
 Case = dict[str, Any]
 FOLDER = Path(__file__).parent
@@ -273,7 +272,8 @@ def test_simulated_draws(case: Case) -> None:
 def test_the_probability_of_each_category(case: Case) -> None:
     """Eq. 6, to the last bit; a node in an empty category has probability V / N."""
     overall = np.array(case["overall-registry"])
-    wanted = expected_volunteers(case["num-participants"], case["pool"], overall.sum())
+    kind = Groups if "group-size" in case else Tries
+    wanted = kind(pool=case["pool"]).num_volunteers(case["num-participants"], overall.sum())
     assert wanted == case["num-volunteers"]
     found = participation_probability(overall, wanted)
     frame = Frame(2, 1000)

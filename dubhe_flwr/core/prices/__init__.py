@@ -40,7 +40,7 @@ of 2^-10.
 """
 
 from dubhe_flwr.core.prices.design import PriceDesign
-from dubhe_flwr.core.prices.numbers import LEAST_VOLUNTEERS, UNIT, FixedPoint, noise_scale
+from dubhe_flwr.core.prices.numbers import LEAST_VOLUNTEERS, UNIT, FixedPoint
 from dubhe_flwr.core.prices.privacy import PrivacyBound
 from dubhe_flwr.core.prices.state import PriceState
 
@@ -51,5 +51,4 @@ __all__ = [
     "PriceDesign",
     "PriceState",
     "PrivacyBound",
-    "noise_scale",
 ]

@@ -16,17 +16,8 @@ LEAST_VOLUNTEERS: Final = 12
 UNIT: Final = 2.0**18
 """Fixed-point steps per client. Rounding moves a sum over 2000 nodes by less than .004 clients."""
 
-_LARGEST_SHARE: Final = 0.64
-"""Largest deviation of one node's noise, in clients: ``min(4, N / 20) / sqrt(N / 2)`` at N = 80."""
-
-
-def noise_scale(num_volunteers: float) -> float:
-    """Return sigma, the standard deviation of the noise on a sum of probabilities.
-
-    >>> [noise_scale(volunteers) for volunteers in (12, 36, 100)]
-    [1.0, 3.0, 4.0]
-    """
-    return min(4.0, max(1.0, num_volunteers / LEAST_VOLUNTEERS))
+_LARGEST_SHARE: Final = 0.1**0.5
+"""Largest deviation of one node's noise, relative to sigma: ``1 / sqrt(N / 2)`` at N = 20."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +41,19 @@ class FixedPoint:
         num_classes: int,
         max_clients: int,
         largest: float,
-        noise: float | None,
+        sigma: float,
         *,
         opening: bool,
     ) -> Self:
-        """Return the integers of a sum; `noise` is sigma, or None for `noise_scale`.
+        """Return the integers of a sum; sigma is the standard deviation of the noise on P.
 
         In an exchange, P has sqrt(C) times the noise of a class.
         """
-        of_p = CLIP * UNIT
+        of_p = CLIP * UNIT * sigma
         of_class = of_p / num_classes**0.5
         if opening:
-            relative = (1.0 if noise is None else noise) / LEAST_VOLUNTEERS  # sigma / V
-            return cls(largest, ceil(of_class * relative * (2.0 * max_clients) ** 0.5))
-        share = _LARGEST_SHARE if noise is None else noise * 0.1**0.5  # N is 20 or more
-        return cls(largest, ceil((of_p if largest > 1.0 else of_class) * share))
+            return cls(largest, ceil(of_class / LEAST_VOLUNTEERS * (2.0 * max_clients) ** 0.5))
+        return cls(largest, ceil((of_p if largest > 1.0 else of_class) * _LARGEST_SHARE))
 
     @property
     def max_value(self) -> int:

@@ -54,8 +54,8 @@ def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudg
     budget, latest = joined.budget, reading.probability
     num_volunteers = joined.announced.num_volunteers(reading.num_registered)
     share = num_volunteers / reading.num_registered
-    is_average = latest == min(1.0, share)
-    if is_average or joined.terms.rule.sum_budget(num_volunteers) is None:
+    is_average, terms = latest == min(1.0, share), joined.terms
+    if is_average or terms.rule.sum_budget(terms.frame, num_volunteers) is None:
         return latest, budget
     if budget.keeps_chance:
         return min(1.0, budget.chance * share), budget

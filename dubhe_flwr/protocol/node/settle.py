@@ -69,11 +69,9 @@ def share_of_budget(joined: Membership, weight: float, num_clients: int) -> floa
     The less noise a sum has, the fewer sums the label counts may enter. A node with weight w above
     1 counts as w^2 sums, so the budget gives the same bound for every weight.
     """
-    volunteers, rule = joined.announced.num_volunteers(num_clients), joined.terms.rule
-    most = rule.sum_budget(volunteers)
-    if most is None:
-        return 0.0
-    return max(1.0, min(weight, rule.heaviest(volunteers))) ** 2 / most
+    terms = joined.terms
+    most = terms.rule.sum_budget(terms.frame, joined.announced.num_volunteers(num_clients))
+    return 0.0 if most is None else max(1.0, min(weight, terms.rule.heaviest)) ** 2 / most
 
 
 def read_sum(

@@ -23,7 +23,6 @@ from dubhe_flwr.core.prices import (
     PriceDesign,
     PriceState,
     PrivacyBound,
-    noise_scale,
 )
 from dubhe_flwr.core.randomness import gaussian
 from dubhe_flwr.errors import SettingsError
@@ -41,10 +40,22 @@ from dubhe_flwr.protocol.rules.rule import (
 from dubhe_flwr.protocol.wire.announced import VaultName
 
 _MOST_EXCHANGES: Final = 8
-_HEAVIEST: Final = 1.5
+_HEAVIEST: Final = 1.2
+"""Largest weight in a sum: its square is below 3 / 2, so even the heaviest node can enter all sums
+of a first epoch."""
 
-_LEAST_NOISE: Final = 0.5
-"""With less noise, label counts could not enter a single sum."""
+_LEAST_NOISE: Final = 1.0
+"""With less noise, label counts could not enter enough sums to find prices."""
+
+_LATER: Final = 3.0
+"""How much more noise there is in an epoch that starts from the last prices: its sums refine these,
+and cost a ninth."""
+
+_POOL: Final = 40
+"""Volunteers that are enough for prices, despite the noise."""
+
+_LARGEST_POOL: Final = 10
+"""As a multiple of K; more would use up the budget of draws."""
 
 
 @register_rule
@@ -65,9 +76,10 @@ class Prices(Rule):
         Adam or ResNet18, 1 is a good value, together with ``coverage=0.1``.
     target : sequence of float or "own", optional (default: all classes equally often)
         Desired share of each class in a round's data, or "own" for the federation's own mix.
-    noise : float, optional (default: a twelfth of the pool, from 1 to 4)
-        Standard deviation of the noise on the expected number of volunteers, in clients. 0 turns
-        it off, for simulations.
+    noise : float (default: 1.5)
+        Standard deviation of the noise on the expected number of volunteers, in clients. It is
+        three times as large once an epoch starts from the last prices. 0 turns it off, for
+        simulations.
 
     Raises
     ------
@@ -83,24 +95,24 @@ class Prices(Rule):
     coverage: float = 0.3
     local_skew: float = 0.0
     target: Sequence[float] | Literal["own"] | None = None  # type: ignore[assignment]
-    noise: float | None = None
+    noise: float = 1.5
 
     name: ClassVar[str] = "prices"
     vault: ClassVar[str] = VaultName.COMMITTEE
 
     def __post_init__(self) -> None:
-        for name, least in (("coverage", 0.0), ("local_skew", 0.0), ("noise", _LEAST_NOISE)):
+        for name in ("coverage", "local_skew", "noise"):
             value = getattr(self, name)
-            if name == "noise" and value is None:
-                continue
             if not isinstance(value, Real):
                 raise SettingsError(f"{name}={value!r} must be a number.")
             value = float(value)
-            if not (least <= value <= 1000.0 or (name == "noise" and value == 0)):
-                raise SettingsError(f"{name}={value} must be from {least:g} to 1000.")
+            if not 0.0 <= value <= 1000.0:
+                raise SettingsError(f"{name}={value} must be from 0 to 1000.")
             object.__setattr__(self, name, value)
         if self.coverage == 0.0:
             raise SettingsError("coverage=0.0 must be above 0.")
+        if 0.0 < self.noise < _LEAST_NOISE:
+            raise SettingsError(f"noise={self.noise} must be at least {_LEAST_NOISE:g}, or 0.")
         if self.target is None or (isinstance(self.target, str) and self.target == "own"):
             return
         shares = np.asarray(self.target)
@@ -114,13 +126,13 @@ class Prices(Rule):
 
     def determination(self, num_participants: int) -> Determination:
         """Return a single try, with a pool that is large enough for prices despite the noise."""
-        least = LEAST_VOLUNTEERS if self.noise != 0.0 else 1
-        return Tries(1, ceil(least / max(1, num_participants)))
+        pool = ceil(_POOL / max(1, num_participants)) if self.noise else 1
+        return Tries(1, min(pool, _LARGEST_POOL))
 
     @property
     def hides_clients(self) -> bool:
         """True with the default noise, and without a target that could single out clients."""
-        return self.noise is None and self.target in {None, "own"}
+        return self.noise == Prices.noise and self.target in {None, "own"}
 
     @property
     def num_classes(self) -> int | None:
@@ -142,35 +154,41 @@ class Prices(Rule):
         return Slots(number, self._fixed_point(frame, opening=False).max_value)
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
-        """Return the most sums that a node reads: the opening and eight exchanges."""
-        del frame, num_clients
-        return 1 + _MOST_EXCHANGES
+        """Return the most sums that a node reads: the opening and eight exchanges.
 
-    def sum_budget(self, num_volunteers: int) -> int | None:
+        They spend at most two thirds of the budget, so that other epochs can follow.
+        """
+        del num_clients
+        most = 1 + _MOST_EXCHANGES
+        return min(most, 2 * self._budget(frame) // 3) if self.noise else most
+
+    def sum_budget(self, frame: Frame, num_volunteers: int) -> int | None:
         """Return ``4 sigma^2``, so that even an attacker who knows all other clients learns little.
 
         None without noise, or if the pool is too small for prices: then labels enter no sum.
         """
-        sigma = self._sigma(num_volunteers)
-        return int(4.0 * sigma**2) if sigma and not self._drowns(num_volunteers) else None
+        has_limit = self.noise and not self._drowns(num_volunteers)
+        return self._budget(frame) if has_limit else None
 
-    def heaviest(self, num_volunteers: int) -> float:
-        """Return sigma, at most 1.5: heavier nodes would soon spend their budgets."""
-        if self.noise == 0.0:
-            return inf
-        return min(_HEAVIEST, max(1.0, self._sigma(num_volunteers)))
+    @property
+    def heaviest(self) -> float:
+        """1.2, with noise: heavier nodes would soon spend their budgets."""
+        return _HEAVIEST if self.noise else inf
 
     def privacy(self, frame: Frame, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
         """Return epsilon for the epoch and the budget; None without noise, or without prices."""
-        most, sigma = self.sum_budget(num_volunteers), self._sigma(num_volunteers)
+        most = self.sum_budget(frame, num_volunteers)
         if most is None:
             return None
-        heaviest = min(frame.largest_weight, self.heaviest(num_volunteers))
+        heaviest = min(frame.largest_weight, self.heaviest)
         num_slots = self.settlement_slots(frame).number
-        return PrivacyBound.of(num_sums, most, num_slots, sigma, heaviest)
+        return PrivacyBound.of(num_sums, most, num_slots, self._sigma(frame), heaviest)
 
-    def _sigma(self, num_volunteers: int) -> float:
-        return noise_scale(num_volunteers) if self.noise is None else self.noise
+    def _budget(self, frame: Frame) -> int:
+        return int(4.0 * self._sigma(frame) ** 2)
+
+    def _sigma(self, frame: Frame) -> float:
+        return self.noise * (_LATER if frame.continues else 1.0)
 
     def deviations(self, population: Population, exchange: int) -> NDArray[np.float64] | None:
         """Return the noise's standard deviation for each slot of a sum; None without noise."""
@@ -209,12 +227,11 @@ class Prices(Rule):
         state = advanced(
             design, memory, fixed_point, sums.tobytes(), num_clients, population.noise_in_sum
         )
-        labels, weight = self._position(own, population)
+        labels, weight = self._position(own)
         dither = own.rng.random()
         (probability,) = design.probabilities(state, labels, num_clients, weight, dither).tolist()
-        # Sums that label counts may no longer enter would contain only noise.
-        most = min(1 + _MOST_EXCHANGES, self.sum_budget(volunteers) or inf)
-        if state.settled or state.num_sums >= most:
+        most_sums = self.num_sums(population.frame, num_clients)
+        if state.settled or state.num_sums >= most_sums:
             return Settled(probability, result=state.renewed().as_floats())
         contribution = self._contribution(own, population, state)
         return Unsettled(probability, contribution, state.as_floats())
@@ -237,7 +254,7 @@ class Prices(Rule):
         self, own: Own, population: Population, state: PriceState
     ) -> NDArray[np.int64]:
         """Return the node's contribution and noise; the noise alone if its budget is spent."""
-        values = self._design(population).values(state, *self._position(own, population))[0]
+        values = self._design(population).values(state, *self._position(own))[0]
         if own.is_silent or self._drowns(population.num_volunteers):
             values = np.zeros(values.size)
         noise, deviations = np.zeros(values.size), self.deviations(population, state.num_sums)
@@ -247,14 +264,12 @@ class Prices(Rule):
         fixed_point = self._fixed_point(population.frame, opening=not state.num_sums)
         return fixed_point.encode(values, noise)
 
-    def _position(
-        self, own: Own, population: Population
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _position(self, own: Own) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the node's ``w p``, shape (1, C), and its weight, shape (1,).
 
         The weight is capped at `heaviest`.
         """
-        weight = min(own.weight, self.heaviest(population.num_volunteers))
+        weight = min(own.weight, self.heaviest)
         return weight * own.distribution[None] / FIXED_POINT_SCALE, np.array([weight])
 
     def describe(self, finding: Sequence[float] = ()) -> str:
@@ -272,12 +287,12 @@ class Prices(Rule):
             self.local_skew,
             self.target,  # type: ignore[arg-type]  # a tuple, or "own"
             population.frame.largest_weight,
-            self._sigma(population.num_volunteers),
+            self._sigma(population.frame),
         )
 
     def _fixed_point(self, frame: Frame, *, opening: bool) -> FixedPoint:
         sizes = frame.num_classes, frame.max_clients, frame.largest_weight
-        return FixedPoint.of(*sizes, self.noise, opening=opening)
+        return FixedPoint.of(*sizes, self._sigma(frame), opening=opening)
 
 
 @lru_cache(maxsize=8)

@@ -285,21 +285,22 @@ class Rule(ABC):
         del num_volunteers
         return None
 
-    def sum_budget(self, num_volunteers: int) -> int | None:
-        """Return the budget of sums: how many a node's label counts may enter; None for no limit.
+    def sum_budget(self, frame: Frame, num_volunteers: int) -> int | None:
+        """Return the budget of sums: how many like this epoch's a node's label counts may enter.
 
-        The node counts these sums across epochs, until its label counts change.
+        The node adds up their shares of the budget across epochs, until its label counts change.
+        None if there is no limit.
         """
-        del num_volunteers
+        del frame, num_volunteers
         return None
 
-    def heaviest(self, num_volunteers: int) -> float:
-        """Return the largest weight with which a node's labels enter a sum.
+    @property
+    def heaviest(self) -> float:
+        """The largest weight with which a node's labels enter a sum.
 
         A node with weight w above 1 counts a sum as w^2 sums, since its labels would need w
         times the noise to be hidden equally well.
         """
-        del num_volunteers
         return inf
 
     def privacy(self, frame: Frame, num_volunteers: int, num_sums: int) -> PrivacyBound | None:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.protocol.determination import Determination, Groups, Tries
 from dubhe_flwr.protocol.wire.codec import Message, require
 
@@ -125,7 +124,7 @@ class JoinRequest(Message):
 
     def num_volunteers(self, num_registered: int) -> int:
         """Return ``V``: how many registered clients volunteer for a draw, on average."""
-        return expected_volunteers(self.num_participants, self.pool, num_registered)
+        return self.determination.num_volunteers(self.num_participants, num_registered)
 
 
 def sums_per_agent(num_registered: int) -> int:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.core.prices import UNIT, PriceDesign, noise_scale
+from dubhe_flwr.core.prices import UNIT, PriceDesign
 from dubhe_flwr.core.randomness import CLIP
 from dubhe_flwr.he.layout import Layout
 from dubhe_flwr.rules import Frame, Prices
@@ -16,21 +16,23 @@ from dubhe_flwr.rules import Frame, Prices
     num_participants=st.integers(3, 500),
     num_classes=st.integers(2, 100),
     weight=st.sampled_from([1.0, 4.0]),
-    noise=st.sampled_from([None, 0.5, 10.0]),
+    noise=st.sampled_from([1.0, Prices.noise, 10.0]),
     opening=st.booleans(),
+    continues=st.booleans(),
 )
 def test_a_slot_has_room_for_a_nodes_noise(  # noqa: PLR0917 - one for each strategy
     num_joined: int,
     num_participants: int,
     num_classes: int,
     weight: float,
-    noise: float | None,
+    noise: float,
     opening: bool,
+    continues: bool,
 ) -> None:
     """No number is clipped, in any federation with prices whose sums cover half of the nodes."""
-    volunteers = min(5.0 * num_participants, 0.6 * num_joined)
-    numbers = Prices(noise=noise)._fixed_point(Frame(num_classes, 2000, weight), opening=opening)
-    sigma = noise_scale(volunteers) if noise is None else noise
+    volunteers = max(12.0, min(5.0 * num_participants, 0.6 * num_joined))
+    rule, frame = Prices(noise=noise), Frame(num_classes, 2000, weight, continues)
+    numbers, sigma = rule._fixed_point(frame, opening=opening), rule._sigma(frame)
     design = PriceDesign(num_classes, 2, volunteers, largest_weight=weight, sigma=sigma)
     deviations = design.deviations(num_joined, opening=opening)
     worst = np.ceil(CLIP * deviations / (num_joined / 2) ** 0.5 * UNIT).astype(np.int64)

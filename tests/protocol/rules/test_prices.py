@@ -43,12 +43,21 @@ def test_below_twelve_volunteers_there_are_no_prices(num_participants: int) -> N
 
 
 def test_the_budget_is_four_times_the_variance() -> None:
-    """It ranges from 4 sums to 64; without noise or in too small a pool nothing is counted."""
-    entries = [Prices().sum_budget(volunteers) for volunteers in (12, 24, 48, 500)]
-    assert entries == [4, 16, 64, 64]
-    assert Prices(noise=2.0).sum_budget(20) == 16
-    assert Prices(noise=0.0).sum_budget(20) is None
-    assert Prices().sum_budget(11) is None
+    """Later epochs have more noise; without noise or in too small a pool nothing is counted."""
+    first, later = Frame(10, 1000), Frame(10, 1000, continues=True)
+    assert [Prices().sum_budget(frame, 12) for frame in (first, later)] == [9, 81]
+    assert Prices(noise=2.0).sum_budget(first, 20) == 16
+    assert Prices(noise=0.0).sum_budget(first, 20) is None
+    assert Prices().sum_budget(first, 11) is None
+
+
+def test_an_epoch_spends_at_most_two_thirds_of_the_budget() -> None:
+    """Without noise it takes as many sums as prices may need."""
+    first, later = Frame(10, 1000), Frame(10, 1000, continues=True)
+    assert [Prices().num_sums(frame, 1000) for frame in (first, later)] == [6, 9]
+    assert Prices(noise=1.0).num_sums(first, 1000) == 2
+    assert Prices(noise=0.0).num_sums(first, 1000) == 9
+    assert 6 * Prices().heaviest ** 2 <= 9  # even for the heaviest node
 
 
 class TestSettings:

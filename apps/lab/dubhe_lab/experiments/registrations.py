@@ -6,15 +6,14 @@ the same prices to the same noisy sums for all clients at once, and draws the sa
 """
 
 from collections.abc import Iterator
-from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.determination import expected_volunteers, fill_or_trim
+from dubhe_flwr.core.determination import fill_or_trim
 from dubhe_flwr.core.distribution import label_distribution
-from dubhe_flwr.core.prices import PriceDesign, PriceState, noise_scale
+from dubhe_flwr.core.prices import PriceDesign, PriceState
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.protocol.vaults.committee import Committee
 from dubhe_flwr.protocol.wire.roster import LARGEST_WEIGHT
@@ -57,7 +56,7 @@ def _probabilities(
     if not settings.equal_weights:
         largest, sizes = LARGEST_WEIGHT, label_counts.sum(axis=1)
         mean = np.minimum(sizes, largest * np.median(sizes)).mean()
-        most = min(largest, rule.heaviest(volunteers))
+        most = min(largest, rule.heaviest)
         weights = np.clip(sizes / mean, 1.0 / largest, most)
     labels = weights[:, None] * label_distribution(label_counts)
     design = PriceDesign(
@@ -67,10 +66,10 @@ def _probabilities(
         rule.coverage,
         rule.local_skew,
         largest_weight=largest,
-        sigma=noise_scale(volunteers) if rule.noise is None else rule.noise,
+        sigma=rule.noise,
     )
     frame = Frame(num_classes, num_clients, largest)
-    most_sums = min(rule.num_sums(frame, num_clients), rule.sum_budget(volunteers) or inf)
+    most_sums = rule.num_sums(frame, num_clients)
     state = PriceState()
     while not state.settled and state.num_sums < most_sums:
         deviations = design.deviations(num_clients, opening=not state.num_sums)
@@ -81,4 +80,4 @@ def _probabilities(
 
 
 def _num_volunteers(settings: Settings, num_clients: int) -> int:
-    return expected_volunteers(settings.num_participants, settings.determined.pool, num_clients)
+    return settings.determined.num_volunteers(settings.num_participants, num_clients)
