@@ -18,16 +18,20 @@ def prices_sessions() -> Iterator[Case]:
     yield _recorded("a node by prices", 40, usual)
     yield _recorded("a node by prices that counts by its samples", 40, usual, equal_weights=False)
     yield _recorded("a node by prices without noise", 40, Prices(noise=0.0))
-    yield _recorded("a node whose labels enter no further sum", 40, Prices(noise=1.0))
+    name = "a node whose labels enter no further sum"
+    yield _recorded(name, 40, Prices(noise=1.0), num_epochs=9, equal_weights=False)
     yield _recorded("a pool that is too small for prices", 15, usual, num_participants=3)
 
 
-def _recorded(name: str, num_clients: int, rule: Prices, **settings: Any) -> Case:
-    """Return one node's part in two unencrypted epochs."""
+def _recorded(
+    name: str, num_clients: int, rule: Prices, num_epochs: int = 2, **settings: Any
+) -> Case:
+    """Return one node's part in some unencrypted epochs; it has more samples than the others."""
     counts = skewed_counts(num_clients)
+    counts[_NODE] *= 3
     settings = {"num_participants": 8, "registration_interval": 1, "tries": None} | settings
     nodes = dubhe(counts, rule=rule, simulation="plain", **settings)
-    nodes.rounds(1, 2)
+    nodes.rounds(1, num_epochs)
     assert nodes.errors == []
     played: list[Any] = [each for each in nodes.exchanges if each.node_id == nodes.ids[_NODE]]
     epochs = list(dict.fromkeys(each.request["epoch"] for each in played))
