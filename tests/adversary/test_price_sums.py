@@ -185,7 +185,7 @@ def test_the_epsilon_of_the_threat_model() -> None:
         return float(cost + 2.0 * np.sqrt(cost * np.log(1e5)))
 
     assert epsilon(4, 1.5) == pytest.approx(29.1, abs=0.1)
-    for continues, sigma in ((False, 1.5), (True, 4.5)):
+    for continues, sigma in ((False, 1.5), (True, 3.0)):
         most = Prices().sum_budget(Frame(NUM_CLASSES, 100, continues=continues), 40)
         assert most == int(4.0 * sigma**2)
         assert epsilon(most, sigma) == pytest.approx(50.3, abs=0.1)

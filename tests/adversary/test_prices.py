@@ -223,7 +223,7 @@ class TestTheBudget:
 
     def test_after_the_budget_nodes_add_noise_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The sums contain none of the nodes' labels until the labels change."""
-        monkeypatch.setattr(prices, "_LATER", 1.0)  # or it would take 30 periods
+        monkeypatch.setattr(prices, "_LATER", 1.0)  # or it would take 20 periods
         nodes = priced(registration_interval=1, num_participants=30)
         spent = 0
         for server_round in range(1, 10):

@@ -73,7 +73,7 @@ def test_a_warm_epoch_takes_one_sum(determination: Tries) -> None:
     assert not any(plan.notes for plan in plans)
     assert np.median(sums[1:]) == 1
     assert sums[0] > 1
-    of_sums = [sums[0] / 9, *(number / 81 for number in sums[1:])]  # shares of the budget
+    of_sums = [sums[0] / 9, *(number / 36 for number in sums[1:])]  # shares of the budget
     for last in (35, 50):  # the first one was there from the beginning
         entered = of_sums[max(0, (last - NUM_CLIENTS + NUM_NEW) // NUM_NEW) :]
         budget = joined(nodes, nodes.ids[last]).budget

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 UNIT: Final = 2**18
 """Steps per client of a number in a slot."""
 MOST_SUMS: Final = 9
-LATER = 3.0
+LATER = 2.0
 """Factor of the noise in an epoch that goes on from another one."""
 REMEMBERED: Final = 6
 

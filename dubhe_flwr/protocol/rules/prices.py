@@ -47,9 +47,9 @@ of a first epoch."""
 _LEAST_NOISE: Final = 1.0
 """With less noise, label counts could not enter enough sums to find prices."""
 
-_LATER: Final = 3.0
+_LATER: Final = 2.0
 """How much more noise there is in an epoch that starts from the last prices: its sums refine these,
-and cost a ninth."""
+and cost a quarter."""
 
 _POOL: Final = 40
 """Volunteers that are enough for prices, despite the noise."""
@@ -78,7 +78,7 @@ class Prices(Rule):
         Desired share of each class in a round's data, or "own" for the federation's own mix.
     noise : float (default: 1.5)
         Standard deviation of the noise on the expected number of volunteers, in clients. It is
-        three times as large once an epoch starts from the last prices. 0 turns it off, for
+        twice as large once an epoch starts from the last prices. 0 turns it off, for
         simulations.
 
     Raises

@@ -180,24 +180,28 @@ def test_an_unusual_target_takes_few_exchanges(mode: int, *, weighted: bool) -> 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_costs_little_distance(seed: int) -> None:
-    """With sigma 4 the pool stays within .08 of the optimum, and V within 12 %."""
-    design = PriceDesign(10, 20, 100.0, sigma=4.0)
-    federation = Federation(design, with_emd(1000, 10, 1.0, seed), seed=seed)
+    """With a committee's noise, the pool stays within .08 of the optimum, and V within 12 %."""
+    design = PriceDesign(10, 20, 40.0, sigma=1.5)
+    rows = with_emd(1000, 10, 1.0, seed)
+    federation = Federation(design, rows, noise_shares=3.0, seed=seed)
     assert federation.settle() <= 5
     assert federation.distance() < federation.distance(best_by_dual(federation)) + 0.08
-    assert federation.probabilities().sum() == pytest.approx(100, rel=0.12)
+    assert federation.probabilities().sum() == pytest.approx(40, rel=0.12)
 
 
 @pytest.mark.parametrize(("num_clients", "emd"), [(1000, 1.5), (1000, 0.5), (150, 1.0)])
 def test_warm_periods_take_one_sum(num_clients: int, emd: float) -> None:
-    """They balance as well as first periods, while 5 % of the clients change in each."""
+    """They balance nearly as well as first periods, while 5 % of the clients change in each.
+
+    Their sums have twice the noise.
+    """
     sums, warm, cold = list[int](), list[float](), list[float]()
-    rng, volunteers = np.random.default_rng(5), min(100.0, 0.6 * num_clients)
+    rng, design = np.random.default_rng(5), PriceDesign(10, 20, 40.0, sigma=1.5)
     others = with_emd(num_clients, 10, emd, seed=1)
-    design = PriceDesign(10, 20, volunteers, sigma=4.0)
     labels = with_emd(num_clients, 10, emd, seed=0)
     federation = Federation(design, labels, noise_shares=3.0)
     federation.settle()
+    federation.design = replace(design, sigma=3.0)
     for period in range(10):
         federation.labels = federation.labels.copy()
         new = rng.choice(num_clients, num_clients // 20, replace=False)
@@ -209,15 +213,15 @@ def test_warm_periods_take_one_sum(num_clients: int, emd: float) -> None:
         warm.append(federation.distance())
         cold.append(first.distance())
     assert np.median(sums) == 1
-    assert np.mean(warm) < 1.15 * np.mean(cold)
+    assert np.mean(warm) < 1.25 * np.mean(cold)
 
 
 def test_many_classes_settle_despite_noise() -> None:
     """V is met even if the noise of three members is as large as the sum of a class."""
     rows = np.random.default_rng(0).dirichlet(20 * half_normal(100), 1000)
-    federation = Federation(PriceDesign(100, 20, 100.0, sigma=4.0), rows, noise_shares=3.0)
-    assert federation.settle() <= 3
-    assert federation.probabilities().sum() == pytest.approx(100, rel=0.25)
+    federation = Federation(PriceDesign(100, 20, 40.0, sigma=1.5), rows, noise_shares=3.0)
+    assert federation.settle() <= 5
+    assert federation.probabilities().sum() == pytest.approx(40, rel=0.35)
 
 
 def test_the_own_mix_is_a_target() -> None:

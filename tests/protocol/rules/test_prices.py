@@ -45,7 +45,7 @@ def test_below_twelve_volunteers_there_are_no_prices(num_participants: int) -> N
 def test_the_budget_is_four_times_the_variance() -> None:
     """Later epochs have more noise; without noise or in too small a pool nothing is counted."""
     first, later = Frame(10, 1000), Frame(10, 1000, continues=True)
-    assert [Prices().sum_budget(frame, 12) for frame in (first, later)] == [9, 81]
+    assert [Prices().sum_budget(frame, 12) for frame in (first, later)] == [9, 36]
     assert Prices(noise=2.0).sum_budget(first, 20) == 16
     assert Prices(noise=0.0).sum_budget(first, 20) is None
     assert Prices().sum_budget(first, 11) is None
