@@ -46,7 +46,7 @@ def spoiling(stage: str, reply: Any) -> Any:
     ("rule", "determination", "trained"),
     [
         (Paper((1, 2, 10)), Tries(10), 28),
-        (Prices(), Tries(1, 2), 15),
+        (Prices(), Tries(1, 2), 13),
         pytest.param(Paper((1, 2, 10)), Groups(3, 20), 11, marks=pytest.mark.slow),
         pytest.param(Prices(), Tries(10, 2), 22, marks=pytest.mark.slow),
         pytest.param(Prices(), Groups(3, 10), 9, marks=pytest.mark.slow),
