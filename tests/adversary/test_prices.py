@@ -104,16 +104,16 @@ class TestAWatchedNode:
         assert told == pytest.approx(bits, abs=0.1)
 
     def test_a_server_that_steers_prices_asks_what_it_wants(self) -> None:
-        """It shifts the opening of each of 64 periods, until the whole budget of sums is spent.
+        """It shifts the first sum of each of 36 periods, until the whole budget of sums is spent.
 
         In a period, 150 draws tell which level of probability a node has. The openings claim that
         two classes hold most of the data, for these are the best of sixty drawn at random.
         """
-        rng, design = np.random.default_rng(1), PriceDesign(C, K, float(V), sigma=4.0)
+        rng, design = np.random.default_rng(1), PriceDesign(C, K, float(V), sigma=1.5)
         prior, labels = drawn(common_law(), 20_000, rng), drawn(common_law(), 200, rng)
         logs, budget, wanted = np.zeros((len(labels), len(prior))), LabelBudget(), [3, 2, 1]
-        for _ in range(64):
-            budget = budget.charged(1 / 64)
+        for _ in range(36):
+            budget = budget.charged(1 / 36)
             if not budget.keeps_chance:
                 mean = np.full(C, 0.05)
                 mean[[0, wanted.pop()]] = 0.3
@@ -129,7 +129,7 @@ class TestAWatchedNode:
                 yes, num_draws = np.zeros((len(labels), 1)), 0
                 budget = budget.drawn(1.0)
             yes, num_draws = yes + rng.binomial(150, np.array(rounded)), num_draws + 150
-            if not budget.charged(1 / 64).keeps_chance or budget.is_spent(1 / 64):
+            if not budget.charged(1 / 36).keeps_chance or budget.is_spent(1 / 36):
                 above, below = (binom.pmf(yes, num_draws, level) for level in nearest)
                 logs += np.log(upper * above + (1.0 - upper) * below + 1e-300)
         assert not wanted
@@ -137,14 +137,14 @@ class TestAWatchedNode:
 
     def test_a_server_that_steers_prices_makes_all_sums_tell_more(self) -> None:
         """It shifts the sums, so that all nodes volunteer, and their labels enter in full."""
-        rng, design = np.random.default_rng(1), PriceDesign(C, K, float(V), sigma=4.0)
+        rng, design = np.random.default_rng(1), PriceDesign(C, K, float(V), sigma=1.5)
         prior, labels = drawn(common_law(), 20_000, rng), drawn(common_law(), 100, rng)
         state = design.advance(PriceState(), np.append(np.full(C, 0.1), 0.3), N, 3.0)
         for _ in range(7):
             state = design.advance(state, np.zeros(C), N, 3.0)
             assert not state.settled
             assert design.values(state, labels).sum(axis=1).min() > 0.99
-        deviation = 4.0 / np.sqrt(C * 64 * 7 / 9)  # of an honest member; the first two tell less
+        deviation = 1.5 / np.sqrt(C * 9 * 7 / 9)  # of an honest member; the first two tell less
         seen = labels + deviation * rng.normal(size=labels.shape)
         logs = -((seen[:, None] - prior) ** 2).sum(axis=2) / (2.0 * deviation**2)
         assert error_of_guess(logs, prior, labels) == pytest.approx(0.57, abs=0.06)
