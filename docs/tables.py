@@ -1,7 +1,7 @@
 """Fill in the pages' tables: settings, options of commands, and measurements.
 
-They come from docstrings, from commands, and from the cells in ``side_by_side``. `uv run python
-docs/tables.py` rewrites the pages; a test says when that is due.
+They come from docstrings, commands and stored measurements. `uv run python docs/tables.py` rewrites
+the pages; a test says when that is due.
 """
 
 import re
@@ -23,11 +23,12 @@ _DOCS: Final = Path(__file__).parent
 PAGES: Final = [
     _DOCS.parent / "README.md",
     _DOCS / "side_by_side.md",
+    _DOCS / "noise.md",
     _DOCS / "reference" / "settings.md",
     _DOCS / "reference" / "command_line.md",
 ]
 MEASURED: Final = PaperSettings(scale="full", datasets=("MNIST", "CIFAR10"))
-"""The settings of the experiments whose cells are in ``side_by_side``."""
+"""The settings of the measurements."""
 _TABLE: Final = re.compile(
     r"(<!-- (options|parameters|table) of ([\w. ]+) -->\n)(?:\n(?:\|.*\n)+)?"
 )
@@ -75,9 +76,10 @@ def _parameters(name: str) -> str:
 
 @cache
 def measured(name: str) -> Section:
-    """Return the section of an experiment, with the cells in ``side_by_side``."""
+    """Return the section of an experiment, with the cells that are stored for its page."""
     cells = EXPERIMENTS[name].cells(MEASURED)
-    found = CellStore(_DOCS / "side_by_side" / "cells").load_all(cells)
+    folder = _DOCS / ("noise" if name == "epochs" else "side_by_side") / "cells"
+    found = CellStore(folder).load_all(cells)
     (section,) = sections([name], MEASURED, found)
     return section
 

@@ -502,7 +502,7 @@ def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
     added, expected = noise_of_members(monkeypatch), []
 
     def read(*args: Any) -> Any:
-        expected.append(args[-2:])
+        expected.append((args[2].num_clients, args[2].noise_in_sum))
         return advanced(*args)
 
     monkeypatch.setattr("dubhe_flwr.protocol.rules.prices.advanced", read)

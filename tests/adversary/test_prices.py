@@ -84,6 +84,50 @@ def error_of_guess(logs: Floats, prior: Floats, labels: Floats) -> float:
     return float(np.median(errors[0]) / np.median(errors[1]))
 
 
+def claim(mix: Floats, rng: np.random.Generator) -> Floats:
+    """Return the means of an opening that claims this class mix, with a random mean square."""
+    return np.append(mix / mix.sum(), rng.uniform(0.2, 0.9))
+
+
+def random_mix(kind: int, rng: np.random.Generator) -> Floats:
+    """Return a random class mix: skewed at random, one or two large common classes, or graded."""
+    if kind == 0:
+        return rng.dirichlet(np.full(C, 0.3))
+    if kind == 3:
+        return np.exp(rng.permutation(np.linspace(-2.0, 2.0, C)))
+    large = rng.choice(6, kind, replace=False)
+    return np.where(np.isin(range(C), large), 6.0, 1.0)
+
+
+def error_after_asking(claims: list[Floats], rng: np.random.Generator) -> float:
+    """Return the error of a guess, after a server claimed other openings than the nodes sent.
+
+    It claims one in each of 36 periods, until the whole budget of sums is spent. Nodes take a new
+    probability for as many of them as there are claims. In a period, 150 draws tell which level of
+    probability a node has.
+    """
+    design, waiting = PriceDesign(C, K, float(V), sigma=1.5), list(claims)
+    prior, labels = drawn(common_law(), 20_000, rng), drawn(common_law(), 200, rng)
+    logs, budget = np.zeros((len(labels), len(prior))), LabelBudget()
+    for _ in range(36):
+        budget = budget.charged(1 / 36)
+        if not budget.keeps_chance:
+            state = design.advance(PriceState(), waiting.pop(), N, 3.0)
+            rounded = [design.probabilities(state, p[None], N, 1.0, rng.random()) for p in labels]
+            found, *nearest = (
+                design.probabilities(state, prior, N, 1.0, dither) for dither in (None, 0.0, 1.0)
+            )
+            upper = (found - nearest[1]) / np.maximum(nearest[0] - nearest[1], 1e-12)
+            yes, num_draws = np.zeros((len(labels), 1)), 0
+            budget = budget.drawn(1.0)
+        yes, num_draws = yes + rng.binomial(150, np.array(rounded)), num_draws + 150
+        if not budget.charged(1 / 36).keeps_chance or budget.is_spent(1 / 36):
+            above, below = (binom.pmf(yes, num_draws, level) for level in nearest)
+            logs += np.log(upper * above + (1.0 - upper) * below + 1e-300)
+    assert not waiting
+    return error_of_guess(logs, prior, labels)
+
+
 class TestAWatchedNode:
     """A server counts how often a node volunteers."""
 
@@ -104,36 +148,21 @@ class TestAWatchedNode:
         assert told == pytest.approx(bits, abs=0.1)
 
     def test_a_server_that_steers_prices_asks_what_it_wants(self) -> None:
-        """It shifts the first sum of each of 36 periods, until the whole budget of sums is spent.
+        """It claims that two classes hold most of the data: the best known way to ask."""
+        rng = np.random.default_rng(1)
+        claims = [
+            claim(np.where(np.isin(range(C), [0, other]), 6.0, 1.0), rng) for other in (1, 2, 3)
+        ]
+        assert error_after_asking(claims, rng) == pytest.approx(0.60, abs=0.06)
 
-        In a period, 150 draws tell which level of probability a node has. The openings claim that
-        two classes hold most of the data, for these are the best of sixty drawn at random.
-        """
-        rng, design = np.random.default_rng(1), PriceDesign(C, K, float(V), sigma=1.5)
-        prior, labels = drawn(common_law(), 20_000, rng), drawn(common_law(), 200, rng)
-        logs, budget, wanted = np.zeros((len(labels), len(prior))), LabelBudget(), [3, 2, 1]
-        for _ in range(36):
-            budget = budget.charged(1 / 36)
-            if not budget.keeps_chance:
-                mean = np.full(C, 0.05)
-                mean[[0, wanted.pop()]] = 0.3
-                state = design.advance(PriceState(), np.append(mean, rng.uniform(0.2, 0.9)), N, 3.0)
-                rounded = [
-                    design.probabilities(state, p[None], N, 1.0, rng.random()) for p in labels
-                ]
-                found, *nearest = (
-                    design.probabilities(state, prior, N, 1.0, dither)
-                    for dither in (None, 0.0, 1.0)
-                )
-                upper = (found - nearest[1]) / np.maximum(nearest[0] - nearest[1], 1e-12)
-                yes, num_draws = np.zeros((len(labels), 1)), 0
-                budget = budget.drawn(1.0)
-            yes, num_draws = yes + rng.binomial(150, np.array(rounded)), num_draws + 150
-            if not budget.charged(1 / 36).keeps_chance or budget.is_spent(1 / 36):
-                above, below = (binom.pmf(yes, num_draws, level) for level in nearest)
-                logs += np.log(upper * above + (1.0 - upper) * below + 1e-300)
-        assert not wanted
-        assert error_of_guess(logs, prior, labels) == pytest.approx(0.60, abs=0.06)
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", range(4))
+    def test_random_questions_tell_no_more(self, kind: int) -> None:
+        """Of three random questions each, none gets below the error of the best known way."""
+        for seed in range(5):
+            rng = np.random.default_rng([kind, seed])
+            claims = [claim(random_mix(kind, rng), rng) for _ in range(3)]
+            assert error_after_asking(claims, rng) > 0.60 - 0.06
 
     def test_a_server_that_steers_prices_makes_all_sums_tell_more(self) -> None:
         """It shifts the sums, so that all nodes volunteer, and their labels enter in full."""

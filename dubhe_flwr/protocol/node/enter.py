@@ -29,7 +29,7 @@ from dubhe_flwr.protocol.wire.messages import (
     RegisterReply,
     RegisterRequest,
 )
-from dubhe_flwr.protocol.wire.roster import LARGEST_WEIGHT, alias_digest
+from dubhe_flwr.protocol.wire.roster import alias_digest, weight_of
 from dubhe_flwr.protocol.wire.statements import join_statement
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
 
@@ -108,7 +108,7 @@ def register(
         seat_of(policy, joined), request, None if before is None else before.keys
     )
     result = _last_result(joined, state)
-    weight = _weight(joined, request.mean_examples)
+    weight = weight_of(sum(joined.label_counts), request.mean_examples)
     registered = Registration(keys, weight, num_joined=request.num_joined, memory=result)
     population = population_of(joined, request.num_joined, request.num_joined)
     own = own_of(policy, joined, registered, request.num_joined, exchange=0)
@@ -138,14 +138,6 @@ def _last_result(joined: Membership, state: bytes) -> tuple[float, ...] | None:
     if own.size and not (told.shape == own.shape and np.all(np.abs(told - own) <= _ROUNDING)):
         raise RefusedError("The result of the last epoch is not what this node knows.")
     return tuple(told.tolist())
-
-
-def _weight(joined: Membership, mean_examples: float | None) -> float:
-    """Return the node's weight relative to the mean, within bounds."""
-    if mean_examples is None:
-        return 1.0
-    weight = sum(joined.label_counts) / mean_examples
-    return min(max(weight, 1.0 / LARGEST_WEIGHT), LARGEST_WEIGHT)
 
 
 def seat_of(policy: NodePolicy, joined: Membership) -> Seat:

@@ -205,11 +205,11 @@ class Prices(Rule):
         self, own: Own, population: Population, result: tuple[float, ...]
     ) -> NDArray[np.int64]:
         """Return the node's contribution to an exchange at the last prices, with its noise."""
-        return self._contribution(own, population, self._design(population).restored(result))
+        return self._contributions([own], population, self._design(population).restored(result))[0]
 
     def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:
         """Return the node's contribution to the opening, with its share of the noise."""
-        return self._contribution(own, population, PriceState())
+        return self._contributions([own], population, PriceState())[0]
 
     def settle(
         self,
@@ -219,22 +219,31 @@ class Prices(Rule):
         sums: NDArray[np.int64],
     ) -> Settled | Unsettled:
         """Update the prices from a sum; contribute to another one unless they are settled."""
+        return self.settle_all([own], population, memory, sums)[0]
+
+    def settle_all(
+        self,
+        owns: Sequence[Own],
+        population: Population,
+        memory: tuple[float, ...] | None,
+        sums: NDArray[np.int64],
+    ) -> Sequence[Settled | Unsettled]:
+        """Settle several nodes that read the same sum, much faster than one after the other."""
         num_clients, volunteers = population.num_clients, population.num_volunteers
         if volunteers >= num_clients or self._drowns(volunteers):
-            return Settled(min(1.0, volunteers / num_clients))
+            return [Settled(min(1.0, volunteers / num_clients))] * len(owns)
         design = self._design(population)
         fixed_point = self._fixed_point(population.frame, opening=memory is None)
-        state = advanced(
-            design, memory, fixed_point, sums.tobytes(), num_clients, population.noise_in_sum
-        )
-        labels, weight = self._position(own)
-        dither = own.rng.random()
-        (probability,) = design.probabilities(state, labels, num_clients, weight, dither).tolist()
+        state = advanced(design, fixed_point, population, memory, sums.tobytes())
+        labels, weights = self._positions(owns)
+        dithers = [own.rng.random() for own in owns]
+        found = design.probabilities(state, labels, num_clients, weights, dithers).tolist()
         most_sums = self.num_sums(population.frame, num_clients)
         if state.settled or state.num_sums >= most_sums:
-            return Settled(probability, result=state.renewed().as_floats())
-        contribution = self._contribution(own, population, state)
-        return Unsettled(probability, contribution, state.as_floats())
+            result = state.renewed().as_floats()
+            return [Settled(probability, result=result) for probability in found]
+        told, kept = self._contributions(owns, population, state), state.as_floats()
+        return [Unsettled(*both, kept) for both in zip(found, told, strict=True)]
 
     def remark(self, num_volunteers: int) -> str | None:
         """Return a note if the pool is too small for prices."""
@@ -250,27 +259,25 @@ class Prices(Rule):
         """Return whether noise would drown the sums."""
         return self.noise != 0.0 and num_volunteers < LEAST_VOLUNTEERS
 
-    def _contribution(
-        self, own: Own, population: Population, state: PriceState
+    def _contributions(
+        self, owns: Sequence[Own], population: Population, state: PriceState
     ) -> NDArray[np.int64]:
-        """Return the node's contribution and noise; the noise alone if its budget is spent."""
-        values = self._design(population).values(state, *self._position(own))[0]
-        if own.is_silent or self._drowns(population.num_volunteers):
-            values = np.zeros(values.size)
-        noise, deviations = np.zeros(values.size), self.deviations(population, state.num_sums)
-        if deviations is not None:
+        """Return the nodes' contributions and noise by row; noise alone if a budget is spent."""
+        values = self._design(population).values(state, *self._positions(owns))
+        drowns = self._drowns(population.num_volunteers)
+        values[[own.is_silent or drowns for own in owns]] = 0.0
+        noise, deviations = np.zeros(values.shape), self.deviations(population, state.num_sums)
+        if deviations is not None and population.noise_share:
             deviations *= population.noise_share**0.5
-            noise += gaussian(deviations, own.rng.random((2, values.size)))
+            noise += [gaussian(deviations, own.rng.random((2, deviations.size))) for own in owns]
         fixed_point = self._fixed_point(population.frame, opening=not state.num_sums)
         return fixed_point.encode(values, noise)
 
-    def _position(self, own: Own) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the node's ``w p``, shape (1, C), and its weight, shape (1,).
-
-        The weight is capped at `heaviest`.
-        """
-        weight = min(own.weight, self.heaviest)
-        return weight * own.distribution[None] / FIXED_POINT_SCALE, np.array([weight])
+    def _positions(self, owns: Sequence[Own]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return ``w p`` of each node, shape (N, C), and the weights, capped at `heaviest`."""
+        weights = np.array([min(own.weight, self.heaviest) for own in owns])
+        distributions = np.array([own.distribution for own in owns])
+        return weights[:, None] * distributions / FIXED_POINT_SCALE, weights
 
     def describe(self, finding: Sequence[float] = ()) -> str:
         """Return the settings."""
@@ -296,15 +303,14 @@ class Prices(Rule):
 
 
 @lru_cache(maxsize=8)
-def advanced(  # noqa: PLR0917 - the cache's keys are positional
+def advanced(
     design: PriceDesign,
-    memory: tuple[float, ...] | None,
     fixed_point: FixedPoint,
+    population: Population,
+    memory: tuple[float, ...] | None,
     sums: bytes,
-    num_clients: int,
-    noise_shares: float,
 ) -> PriceState:
     """Return the state after a sum; the cache shares it between the nodes of a simulation."""
     state = PriceState() if memory is None else design.restored(memory)
-    means = fixed_point.means(np.frombuffer(sums, dtype=np.int64), num_clients)
-    return design.advance(state, means, num_clients, noise_shares)
+    means = fixed_point.means(np.frombuffer(sums, dtype=np.int64), population.num_clients)
+    return design.advance(state, means, population.num_clients, population.noise_in_sum)

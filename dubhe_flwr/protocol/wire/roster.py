@@ -62,6 +62,13 @@ class Roster:
         return hashlib.sha256(prefixed(self.public_keys, told, self.alias_digests or b"")).digest()
 
 
+def weight_of(num_examples: int, mean_examples: float | None) -> float:
+    """Return a node's weight relative to the mean, within bounds; 1 if there is no mean."""
+    if mean_examples is None:
+        return 1.0
+    return min(max(num_examples / mean_examples, 1.0 / LARGEST_WEIGHT), LARGEST_WEIGHT)
+
+
 def alias_digest(alias: str) -> bytes:
     """Return the SHA-256 of an alias."""
     return hashlib.sha256(alias.encode(errors="surrogatepass")).digest()

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from html import escape
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -168,6 +169,19 @@ def test_points_are_predicted_only_where_the_formula_was_fitted() -> None:
     assert "Expect -0.6 to 0.8 points" in replace(of_one_class, num_classes=9).verdict
 
 
+@pytest.mark.parametrize("helps", ["much", "not"])
+def test_the_verdict_says_which_test_it_is_about(helps: str) -> None:
+    """It assumes a balanced test, and says how far the federation's own mix is from one."""
+    found = skewed()
+    if helps == "not":
+        found = replace(found, methods={**found.methods, "dubhe": found.methods["random"]})
+    assert found.helps == helps
+    own = SKEWED.sum(axis=0) / SKEWED.sum()
+    assert found.global_emd == pytest.approx(np.abs(own - 1 / 3).sum())
+    assert "every class counts the same in your test (balanced accuracy)" in found.verdict
+    assert "own mix, which is 0.75 from uniform, Dubhe gains nothing" in found.verdict
+
+
 def test_clients_of_different_sizes_get_a_hint_about_weights() -> None:
     """Clients of different sizes get a hint about --equal-weights, unless it is set."""
     found = skewed()
@@ -215,7 +229,7 @@ def test_text_html_and_code_of_a_study() -> None:
     for told in ("random", "Dubhe", "greedy (oracle)", "with a registration", "without one"):
         assert told in str(found)
         assert f"<td>{told}</td>" in page
-    assert found.verdict in page
+    assert escape(found.verdict) in page
     registering, other = found.costs.values()
     first = next(encrypted(SKEWED, found, 0))
     assert registering.exchanges == pytest.approx(len(first.stages), abs=1)

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from protocol.federation import Federation, epoch_of, joined, node_policies, reading_of
 
 from dubhe_flwr.adapter import DubheArguments
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol import Coordinator
 from dubhe_flwr.rules import Paper, Prices, Tries
 from dubhe_lab import study
-from dubhe_lab.experiments.registrations import has_lasting_noise, registered_rounds
+from dubhe_lab.experiments.registrations import drawn_rounds, has_lasting_noise, registrations
 from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
 
 SETTINGS = DubheArguments(num_participants=20, rule=Prices(noise=1.0), seed=0, simulation="plain")
@@ -31,6 +33,41 @@ def times_selected(rounds: Iterable[Iterable[int]], num_clients: int) -> Any:
     return np.bincount([client for own in rounds for client in own], minlength=num_clients)
 
 
+class NoiseOfMembers:
+    """Returns the uniform numbers from which a simulation's committee makes its noise."""
+
+    def __init__(self) -> None:
+        self.exchange = 0
+
+    def random(self, shape: tuple[int, ...] | None = None) -> Any:
+        """Return what each member adds to the next sum; without a shape, a node's dither."""
+        if shape is None:
+            return 0.5
+        num_members, *rest = shape
+        paths = [(1, self.exchange, place) for place in range(num_members)]
+        self.exchange += 1
+        return np.array([generator(7, "member", *path).random(rest) for path in paths])
+
+
+@pytest.mark.parametrize("equal_weights", [False, True])
+@pytest.mark.parametrize("num_participants", [15, 40])
+def test_the_same_noise_gives_the_protocols_prices(
+    num_participants: int, *, equal_weights: bool
+) -> None:
+    """With the noise of a simulated committee, all clients settle at exactly the same prices."""
+    counts = federation(60)
+    given = {"num_participants": num_participants, "equal_weights": equal_weights}
+    settings = replace(SETTINGS, rule=Prices(), seed=7, **given)
+    nodes = Federation(Coordinator(settings), node_policies(counts))
+    nodes.play(1)
+    rng: Any = NoiseOfMembers()
+    settled = next(registrations(settings, counts, rng))
+    assert rng.exchange == 1 + epoch_of(nodes).last_sum.exchange > 1
+    assert {each.result for each in settled} == {joined(nodes, nodes.ids[0]).result}
+    near = [reading_of(nodes, node_id).probability for node_id in nodes.ids]
+    assert np.corrcoef(near, [each.probability for each in settled])[0, 1] > 0.95
+
+
 @pytest.mark.parametrize("equal_weights", [False, True])
 def test_clients_are_selected_as_often_as_by_the_protocol(*, equal_weights: bool) -> None:
     """Over six registrations, the same clients are selected most often.
@@ -44,7 +81,8 @@ def test_clients_are_selected_as_often_as_by_the_protocol(*, equal_weights: bool
     for seed in range(6):
         plans = islice(rounds_in_memory(Coordinator(replace(settings, seed=seed)), nodes), 20)
         by_protocol += times_selected((plan.participants for plan in plans), 50)
-        rounds = registered_rounds(settings, counts, np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        rounds = drawn_rounds(settings, next(registrations(settings, counts, rng)), rng)
         in_the_clear += times_selected(islice(rounds, 20), 50)
     assert by_protocol.sum() == in_the_clear.sum() == 6 * 20 * 20
     assert np.corrcoef(by_protocol, in_the_clear)[0, 1] > 0.9

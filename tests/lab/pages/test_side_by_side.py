@@ -56,3 +56,19 @@ def test_the_readme_tells_how_much_dubhe_gains() -> None:
     lead = "{:.0f} points with SGD, {:.1f} with server momentum, {:.0f} with Adam".format(*gains)
     assert f"Dubhe's lead over random selection depends on the optimizer: {lead}" in TOLD
     assert f"SGD {shown['Dubhe'][0]} % -> {shown['Dubhe, Tries(20)'][0]} %" in TOLD
+
+
+def test_the_readme_and_the_study_tell_where_dubhe_hurts() -> None:
+    """What Dubhe costs and gains on MovieLens, whose test has the federation's own mix."""
+    (table,) = (each for each in DOCS["measured"]("natural").tables if "MovieLens" in each.caption)
+    shown = rows(table)
+    (random, of_random), (dubhe, of_dubhe), (own_mix, _) = (
+        [cell.partition("±")[0] for cell in shown[name][:2]]
+        for name in ("random", "Dubhe", "Dubhe, own mix")
+    )
+    lost = float(random) - float(dubhe)
+    assert f"on MovieLens, plain accuracy drops by {lost:.0f} points." in TOLD
+    page = " ".join((ROOT / "docs" / "howto" / "my_federation.md").read_text("utf-8").split())
+    assert f"lowers plain accuracy from {random} to {dubhe} %" in page
+    assert f"balanced accuracy only from {of_random} to {of_dubhe} %" in page
+    assert f'`Prices(target="own")` keeps plain accuracy at {own_mix} %' in page

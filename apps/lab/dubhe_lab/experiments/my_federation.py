@@ -12,14 +12,18 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.adapter import DubheArguments
 from dubhe_flwr.adapter.arguments import taking
-from dubhe_flwr.core.distribution import global_distribution, label_distribution
+from dubhe_flwr.core.distribution import (
+    distance_to_uniform,
+    global_distribution,
+    label_distribution,
+)
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Coordinator, NodePolicy, Plan, Selector, Stage, StageReport
 from dubhe_lab.baselines import GreedySelector, RandomSelector
 from dubhe_lab.data import load_label_counts
 from dubhe_lab.data.measures import average_emd, coverage, imbalance_ratio
-from dubhe_lab.experiments.registrations import has_lasting_noise, registered_rounds
+from dubhe_lab.experiments.registrations import drawn_rounds, has_lasting_noise, registrations
 from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_lab.report.federation import Cost, FederationStudy, Reached
 
@@ -121,6 +125,7 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
         sizes=tuple(np.percentile(counts.sum(axis=1), [0, 50, 100]).astype(int).tolist()),
         rho=imbalance_ratio(everybody),
         emd=average_emd(shares, everybody),
+        global_emd=distance_to_uniform(everybody),
         methods=methods,
         costs=_costs(plans["dubhe"], counts, simulated),
         arguments=settings,
@@ -178,7 +183,8 @@ def _registrations(
     """Return the balance after each of many registrations, whose noise differs."""
     shares = label_distribution(counts)
     rng = generator(settings.seed or 0, "registrations", settings.num_participants)
-    rounds = (registered_rounds(settings, counts, rng) for _ in range(number))
+    every = islice(registrations(settings, counts, rng), number)
+    rounds = (drawn_rounds(settings, settled, rng) for settled in every)
     return [_reached(list(islice(own, num_rounds)), shares, weighted) for own in rounds]
 
 

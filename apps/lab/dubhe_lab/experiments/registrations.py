@@ -1,28 +1,27 @@
 """Registrations in the clear: how much the noise of prices changes from one run to the next.
 
 The noise of a registration lasts as long as its prices, so a single simulated run says little
-about a small federation. Through the protocol, one registration takes seconds; this module fits
-the same prices to the same noisy sums for all clients at once, and draws the same way.
+about a small federation. Through the protocol, one registration takes seconds; this module lets
+the rule settle all clients at once, on the same noisy sums, and draws the same way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.determination import fill_or_trim
-from dubhe_flwr.core.distribution import label_distribution
-from dubhe_flwr.core.prices import PriceDesign, PriceState
+from dubhe_flwr.core.randomness import gaussian
 from dubhe_flwr.protocol import Settings
-from dubhe_flwr.protocol.vaults.committee import Committee
-from dubhe_flwr.protocol.wire.roster import LARGEST_WEIGHT
-from dubhe_flwr.rules import Frame, Prices
+from dubhe_flwr.protocol.wire.roster import PUBLIC_KEY_BYTES, Roster, weight_of
+from dubhe_flwr.protocol.wire.terms import Terms
+from dubhe_flwr.rules import Own, Population, Prices, Settled
 
 
 def has_lasting_noise(settings: Settings, num_clients: int) -> bool:
     """Return whether clients draw by noisy prices, without an agent that makes up for the noise."""
-    rule, volunteers = settings.rule, _num_volunteers(settings, num_clients)
+    rule, volunteers = settings.rule, settings.announced(seed=0).num_volunteers(num_clients)
     return (
         isinstance(rule, Prices)
         and rule.noise != 0.0
@@ -31,53 +30,70 @@ def has_lasting_noise(settings: Settings, num_clients: int) -> bool:
     )
 
 
-def registered_rounds(
+def registrations(
     settings: Settings, label_counts: NDArray[np.int64], rng: np.random.Generator
-) -> Iterator[list[int]]:
-    """Register all clients once, with new noise, and yield each round's K clients, forever.
+) -> Iterator[Sequence[Settled]]:
+    """Register all clients, again and again with new noise, and yield how the rule settles them.
 
-    The settings have lasting noise. Later registrations are left out: they move prices little.
+    The settings are a simulation's in the clear, with lasting noise.
     """
-    probabilities = _probabilities(settings, label_counts, rng)
-    everyone = np.ones(len(label_counts), dtype=bool)
-    while True:
-        volunteers = rng.random(len(label_counts)) < probabilities
-        yield fill_or_trim(volunteers, everyone, settings.num_participants, rng).tolist()
-
-
-def _probabilities(
-    settings: Settings, label_counts: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Fit prices to noisy sums, and return the probability that each client volunteers."""
-    rule: Any = settings.rule
     num_clients, num_classes = label_counts.shape
-    volunteers = _num_volunteers(settings, num_clients)
-    weights, largest = np.ones(num_clients), 1.0
-    if not settings.equal_weights:
-        largest, sizes = LARGEST_WEIGHT, label_counts.sum(axis=1)
-        mean = np.minimum(sizes, largest * np.median(sizes)).mean()
-        most = min(largest, rule.heaviest)
-        weights = np.clip(sizes / mean, 1.0 / largest, most)
-    labels = weights[:, None] * label_distribution(label_counts)
-    design = PriceDesign(
-        num_classes,
-        settings.num_participants,
-        float(volunteers),
-        rule.coverage,
-        rule.local_skew,
-        largest_weight=largest,
-        sigma=rule.noise,
+    announced = settings.announced(seed=0)
+    terms = Terms(announced, num_classes)
+    rule: Any = terms.rule
+    population = Population(
+        terms.frame,
+        num_clients,
+        announced.num_participants,
+        announced.num_volunteers(num_clients),
+        terms.vault.num_members,
     )
-    frame = Frame(num_classes, num_clients, largest)
-    most_sums = rule.num_sums(frame, num_clients)
-    state = PriceState()
-    while not state.settled and state.num_sums < most_sums:
-        deviations = design.deviations(num_clients, opening=not state.num_sums)
-        noise = deviations * Committee.num_members**0.5 * rng.standard_normal(deviations.size)
-        sums = design.values(state, labels, weights).sum(axis=0) + noise
-        state = design.advance(state, sums / num_clients, num_clients, Committee.num_members)
-    return design.probabilities(state, labels, num_clients, weights, rng.random(num_clients))
+    sizes = label_counts.sum(axis=1).tolist()
+    roster = Roster(bytes(PUBLIC_KEY_BYTES * num_clients), tuple(sizes))
+    mean = roster.mean_examples if announced.weighted else None
+    weights = (weight_of(size, mean) for size in sizes)
+    owns = [Own(*both, rng) for both in zip(label_counts, weights, strict=True)]
+    registered = np.sum([rule.contribution(own, population) for own in owns], axis=0)
+    while True:
+        yield settled(rule, owns, population, registered, rng)[1]
 
 
-def _num_volunteers(settings: Settings, num_clients: int) -> int:
-    return settings.determined.num_volunteers(settings.num_participants, num_clients)
+def settled(
+    rule: Prices,
+    owns: Sequence[Own],
+    population: Population,
+    registered: NDArray[np.int64],
+    rng: np.random.Generator,
+    *,
+    result: tuple[float, ...] | None = None,
+) -> tuple[int, Sequence[Settled]]:
+    """Settle clients by sums with a committee's noise, from the sum of what they registered.
+
+    Returns the number of sums, and each client's outcome. `result` is how the last epoch ended, if
+    this one continues it.
+    """
+    sums, memory, num_sums = registered, result, 0
+    while True:
+        deviations: Any = rule.deviations(population, num_sums)
+        uniform = rng.random((population.num_members, 2, deviations.size))
+        noise = sum(gaussian(deviations, numbers) for numbers in uniform)
+        outcomes: Any = rule.settle_all(owns, population, memory, sums + noise)
+        num_sums += 1
+        if isinstance(outcomes[0], Settled):
+            return num_sums, outcomes
+        sums = np.sum([each.contribution for each in outcomes], axis=0)
+        memory = outcomes[0].memory
+
+
+def drawn_rounds(
+    settings: Settings, settled: Sequence[Settled], rng: np.random.Generator
+) -> Iterator[list[int]]:
+    """Yield each round's K clients, forever.
+
+    Later registrations are left out: they move prices little.
+    """
+    probabilities = np.array([each.probability for each in settled])
+    everyone = np.ones(len(settled), dtype=bool)
+    while True:
+        volunteers = rng.random(len(settled)) < probabilities
+        yield fill_or_trim(volunteers, everyone, settings.num_participants, rng).tolist()

@@ -15,6 +15,7 @@ from dubhe_lab.paper import (
     ablation,
     accuracy,
     digits,
+    epochs,
     instead,
     leaderboard,
     natural,
@@ -45,6 +46,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "natural": natural.EXPERIMENT,
     "instead": instead.EXPERIMENT,
     "when": when.EXPERIMENT,
+    "epochs": epochs.EXPERIMENT,
 }
 """The paper's experiments in its order, then the experiments beyond it."""
 

@@ -115,6 +115,8 @@ class FederationStudy:
         Samples of the smallest, the median and the largest client.
     rho, emd : float
         Size of the largest class over the smallest, and EMD_avg: how much clients differ, 0 to 2.
+    global_emd : float
+        How far the data of all clients together is from uniform, from 0 to 2.
     methods : mapping of str to Reached
         Results of random selection, Dubhe, and the greedy oracle, which sees all labels.
     costs : mapping of str to Cost
@@ -135,6 +137,7 @@ class FederationStudy:
     sizes: tuple[int, int, int]
     rho: float
     emd: float
+    global_emd: float
     methods: Mapping[str, Reached]
     costs: Mapping[str, Cost]
     arguments: DubheArguments
@@ -163,10 +166,19 @@ class FederationStudy:
         is_near = 2 * self.arguments.num_participants > self.num_clients
         why = f" {self._reason()}" if is_near or self.helps != "much" else ""
         return (
-            f"{_VERDICTS[self.helps]}{why} The pooled data of ten rounds is {random.lasting:.2f} "
-            f"from uniform with random selection and {dubhe.lasting:.2f} with Dubhe; for a single "
-            f"round it is {random.distance:.2f} and {dubhe.distance:.2f}. {self._noise()}Clients "
-            f"differ by {self.emd:.2f}. {self._worth()}{self._weights()}"
+            f"{_VERDICTS[self.helps]}{why} {self._assumption()} The pooled data of ten rounds is "
+            f"{random.lasting:.2f} from uniform with random selection and {dubhe.lasting:.2f} with "
+            f"Dubhe; for a single round it is {random.distance:.2f} and {dubhe.distance:.2f}. "
+            f"{self._noise()}Clients differ by {self.emd:.2f}. {self._worth()}{self._weights()}"
+        )
+
+    def _assumption(self) -> str:
+        """Return which test the verdict is about, and what to expect from another one."""
+        return (
+            "This assumes that every class counts the same in your test (balanced accuracy). If "
+            f"your test has the federation's own mix, which is {self.global_emd:.2f} from uniform, "
+            "Dubhe gains nothing: random selection already has that mix, and the more skewed it "
+            "is, the more accuracy Dubhe costs."
         )
 
     def _noise(self) -> str:
