@@ -12,11 +12,9 @@ from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import (
     INVALID_SUM,
-    price_of,
     read_before,
     reading_of,
     registration_of,
-    spend_draws,
 )
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
@@ -33,7 +31,6 @@ def settle(
 
     Once it is settled, the session lets the node draw for the same request.
     """
-    spend_draws(joined, price_of(joined, request))  # refused before any work
     joined, outcome = read_sum(policy, joined, request, keep)
     if outcome is None:
         raise RefusedError("This node already answered this exchange.")
