@@ -1,5 +1,6 @@
 """Tests of the folder in which a node keeps what it has spent, across runs."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,17 @@ def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: 
     later = memory.with_ledger(Ledger(budget=LabelBudget(tuple(COUNTS), spent=0.5)))
     assert later.joined is not None
     assert later.joined.budget.spent == (0.5 if counted else 0.0)
+
+
+def test_what_a_node_has_spent_outlasts_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file and its folder are flushed to the disk before the node answers."""
+    flushed = []
+    monkeypatch.setattr(os, "fsync", lambda number: flushed.append(os.fstat(number).st_ino))
+    join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
+    kept = tmp_path / ledger_name("3")
+    assert flushed == [kept.stat().st_ino, tmp_path.stat().st_ino]
 
 
 def test_two_histograms_in_turn_reset_no_budget(tmp_path: Path) -> None:
