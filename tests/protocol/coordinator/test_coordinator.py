@@ -3,6 +3,7 @@
 import re
 import typing
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -134,6 +135,22 @@ def test_all_nodes_register_for_the_same_epoch() -> None:
     assert {e.request["epoch"] for e in nodes.exchanges} == {plan.epoch} == {epoch.identity}
     assert epoch.identity != epoch_of(same).identity
     assert epoch.public != epoch_of(same).public
+
+
+def test_nodes_that_left_are_replaced_in_a_plan_made_ahead() -> None:
+    """The plan holds while all are there; without a quorum or an epoch, the round is repeated."""
+    nodes = federation()
+    plan = nodes.play(1)
+    adapted = partial(nodes.selector.adapted, nodes.state, plan)
+    assert adapted(nodes.ids, nodes.ids) is plan
+    here = [n for n in nodes.ids if n not in plan.participants[:2]]
+    changed = adapted(nodes.ids, here)
+    assert changed is not None
+    assert set(plan.participants[2:]) < set(changed.participants) <= set(here)
+    assert len(set(changed.participants)) == 4
+    assert adapted(here[:2], nodes.ids) is None
+    unsettled = nodes.selector.initial_state()
+    assert nodes.selector.adapted(unsettled, plan, nodes.ids, here) is None
 
 
 class TestRoundsPerDraw:

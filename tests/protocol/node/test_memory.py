@@ -13,6 +13,7 @@ from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
     Allowance,
     LabelBudget,
+    Ledger,
     Membership,
     Reading,
     Registration,
@@ -112,6 +113,24 @@ def test_epochs_are_remembered_whole() -> None:
     assert memory.epoch == second
     assert not replace(MEMORY, epochs=b"").remembers(first)
     assert REMEMBERED_EPOCHS == 64
+
+
+def test_a_ledger_carries_what_other_runs_spent() -> None:
+    """The larger share counts, and the probability that was taken last."""
+    counts, others = JOINED.label_counts, LabelBudget((4, 5), 0.75)
+    before = LabelBudget(counts, 0.5, 2.0, 0.25)
+    ledger = Ledger(Allowance(5, 1), before.of(others.label_counts).charged(0.75))
+    assert Ledger.from_fields(ledger.to_fields()) == ledger
+    for own, expected in (
+        (LabelBudget(counts, 0.625, 1.0, 0.125), (0.625, 2.0, 0.25)),
+        (LabelBudget(counts, 0.375, 1.0, 0.375), (0.5, 1.0, 0.375)),
+    ):
+        joined = replace(MEMORY, joined=replace(JOINED, budget=own)).with_ledger(ledger).joined
+        assert joined is not None
+        assert (joined.budget.spent, joined.budget.chance, joined.budget.taken_at) == expected
+        assert joined.budget.of(others.label_counts).spent == 0.75
+    away = replace(MEMORY, joined=None).with_ledger(ledger)
+    assert (away.ledger, away.joined) == (ledger, None)
 
 
 @pytest.mark.parametrize("share", [1 / 64, 1 / 11])
