@@ -162,7 +162,7 @@ class TestRoundsPerDraw:
         runs = []
         for number in (1, 3, 20):
             options = {"rounds_per_draw": number, "registration_interval": 7}
-            nodes = federation(60, **PLAIN | options | settings)
+            nodes = federation(40, **PLAIN | options | settings)
             runs.append([(plan.aliases, plan.chosen) for plan in nodes.rounds(1, 16)])
         assert runs[0] == runs[1] == runs[2]
 

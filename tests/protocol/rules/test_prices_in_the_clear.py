@@ -70,15 +70,15 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
 @pytest.mark.parametrize(
     ("counts", "given"),
     [
-        (skewed_counts(60), {}),
-        (skewed_counts(60), {"simulation": "encrypted"}),
-        (skewed_counts(60), {"determination": Groups(4, 3)}),
-        (skewed_counts(60), {"determination": Groups(4, 3), "simulation": "encrypted"}),
-        (skewed_counts(60), {"determination": Tries(5, 3)}),
-        (skewed_counts(80, 10), {"rule": Prices(0.1, 1.0)}),
-        (skewed_counts(80, 10), {"rule": Prices(0.1, 1.0, "own", noise=0.0)}),
-        (unequal_counts(60), {"equal_weights": False}),
-        (unequal_counts(60), {"rule": Prices(1.0, 0.5, TARGET, 2.5), "equal_weights": False}),
+        (skewed_counts(40), {}),
+        (skewed_counts(40), {"simulation": "encrypted"}),
+        (skewed_counts(40), {"determination": Groups(4, 3)}),
+        (skewed_counts(40), {"determination": Groups(4, 3), "simulation": "encrypted"}),
+        (skewed_counts(40), {"determination": Tries(5, 3)}),
+        (skewed_counts(50, 10), {"rule": Prices(0.1, 1.0)}),
+        (skewed_counts(50, 10), {"rule": Prices(0.1, 1.0, "own", noise=0.0)}),
+        (unequal_counts(40), {"equal_weights": False}),
+        (unequal_counts(40), {"rule": Prices(1.0, 0.5, TARGET, 2.5), "equal_weights": False}),
         (skewed_counts(12), {"num_participants": 4}),
         (np.tile([5, 3, 2, 0], (40, 1)), {}),
         (np.tile([5, 3, 2, 0], (40, 1)), {"rule": Prices(noise=0.0), "simulation": "encrypted"}),
@@ -107,15 +107,16 @@ def test_sets_match_the_second_implementation(
     check_epochs(counts, num_rounds=3, **given)
 
 
-@pytest.mark.parametrize(("equal_weights", "num_participants"), [(True, 8), (False, 20)])
-def test_a_spent_budget(equal_weights: bool, num_participants: int) -> None:
+@pytest.mark.parametrize(
+    ("equal_weights", "num_participants", "num_rounds"), [(True, 8, 10), (False, 12, 6)]
+)
+def test_a_spent_budget(equal_weights: bool, num_participants: int, num_rounds: int) -> None:
     """Once its labels entered enough sums, a node adds noise alone and keeps its probability."""
     rule, most = Prices(noise=1.2), 5
     assert rule.sum_budget(36) == most
-    counts = unequal_counts(60 if equal_weights else 100)
     lengths = check_epochs(
-        counts,
-        num_rounds=10,
+        unequal_counts(60),
+        num_rounds=num_rounds,
         rule=rule,
         equal_weights=equal_weights,
         num_participants=num_participants,
@@ -127,7 +128,7 @@ def test_a_spent_budget(equal_weights: bool, num_participants: int) -> None:
 def test_a_node_draws_by_its_only_sum() -> None:
     """A budget of one sum gives a probability, which the node then keeps."""
     rule = Prices(noise=0.6)
-    lengths = check_epochs(skewed_counts(60), num_rounds=4, rule=rule)
+    lengths = check_epochs(skewed_counts(40), num_rounds=4, rule=rule)
     assert lengths[0] == rule.sum_budget(16) == 1
 
 
