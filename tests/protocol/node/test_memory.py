@@ -133,6 +133,20 @@ def test_a_ledger_carries_what_other_runs_spent() -> None:
     assert (away.ledger, away.joined) == (ledger, None)
 
 
+def test_a_budget_outlasts_other_label_counts() -> None:
+    """Two histograms in turn reset no budget; of many, those that spent most are remembered."""
+    one, other = LabelBudget((1, 2), 0.5, 2.0, 0.25), (7, 7, 7)
+    for spent in (0.125, 0.25):
+        one = one.of(other).charged(0.125)
+        assert one.spent == spent
+        one = one.of((1, 2))
+        assert (one.spent, one.chance, one.taken_at) == (0.5, 2.0, 0.25)
+    for number in range(100):
+        one = one.of((number, 1)).charged(0.0625)
+    assert [one.of(counts).spent for counts in ((1, 2), other, (0, 1))] == [0.5, 0.25, 0.0625]
+    assert [one.of((number, 1)).spent for number in (61, 62, 98)] == [0.0625, 0.0, 0.0]
+
+
 @pytest.mark.parametrize("share", [1 / 64, 1 / 11])
 def test_labels_have_at_most_three_probabilities(share: float) -> None:
     """A node takes another one only after five times as many sums, whenever it is asked to draw."""
