@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from protocol.federation import encrypted, joined, reading_of
+from protocol.federation import encrypted, epoch_of, joined, reading_of
 from protocol.nodes import SCALE, Exchanges, federation, next_request, numbers, refuses, seal
 
 from dubhe_flwr.errors import RefusedError
@@ -29,7 +29,7 @@ def test_without_an_agent_nothing_is_determined() -> None:
     nodes = federation(tries=1)
     node_id, request = next_request(nodes, Stage.PARTICIPATE)
     nodes.handle(node_id, request)
-    asked = seal(nodes.state.epoch.identity, Stage.DETERMINE, 50, DetermineRequest(b"", (1,), (4,)))
+    asked = seal(epoch_of(nodes).identity, Stage.DETERMINE, 50, DetermineRequest(b"", (1,), (4,)))
     refuses(nodes, node_id, asked, RefusedError, "Nothing is determined in this epoch")
 
 
