@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 from adversary.test_committee import (
     Nodes,
@@ -14,7 +13,7 @@ from adversary.test_committee import (
 )
 from protocol.nodes import seal
 
-from dubhe_flwr.errors import InvalidCiphertextError, QuorumError, RefusedError, UntrustedError
+from dubhe_flwr.errors import InvalidCiphertextError, RefusedError, UntrustedError
 from dubhe_flwr.he import pads
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire.messages import RegisterRequest
@@ -132,31 +131,3 @@ def test_an_unusable_public_key_drops_its_owner_alone() -> None:
     plan = nodes.play(1)
     assert (plan.num_registered, plan.fallback) == (19, False)
     assert not any("committee failed" in note for note in plan.notes)
-
-
-def test_without_enough_candidates_there_is_no_committee() -> None:
-    """The error says which nodes have to be connected."""
-    nodes = federation()
-    with pytest.raises(QuorumError, match=r"2 of the first 6 trusted keys .* always connected"):
-        nodes.play(1, nodes.ids[4:])
-
-
-def test_objections_without_a_correction_cost_an_epoch() -> None:
-    """Two members object to ranks that are right; the next committee is without them."""
-    nodes = federation()
-    told = {"group-digest": b"", "sealed-keys": b"", "ranks": numbers(*np.arange(20).tolist())}
-    nodes.alter_reply = lambda stage, node_id, reply: (
-        {**reply, **told} if stage == Stage.APPOINT and node_id in nodes.ids[:2] else reply
-    )
-    plan = nodes.play(1)
-    assert [report.stage for report in plan.stages].count(Stage.JOIN) == 2
-    assert (plan.num_registered, plan.fallback) == (20, False)
-
-
-def test_no_committee_is_sought_for_ever() -> None:
-    """After six epochs that failed, the server gives up the round."""
-    nodes = federation(pinned=False)
-    nodes.alter_reply = lambda stage, _node, reply: None if stage == Stage.APPOINT else reply
-    with pytest.raises(QuorumError, match="No committee opens the sums; the last one failed at"):
-        nodes.play(1)
-    assert nodes.stages().count(Stage.JOIN) == 7
