@@ -12,6 +12,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 from flwr.common import Parameters
 
+from dubhe_flwr.adapter.durable import replacing
 from dubhe_flwr.errors import CheckpointError
 
 try:
@@ -31,10 +32,8 @@ _locked: set[tuple[int, int]] = set()
 class CheckpointDirectory:
     """Keeps the last completed round, even if the process is killed at any moment.
 
-    The file is written under another name, flushed to the disk and renamed, so it is never half
-    written. Only the server's user can read it. It stores JSON values, bytes, arrays, and
-    Flower's `Parameters` and `ArrayRecord`; tuples come back as lists, and numpy's numbers as
-    Python's.
+    Only the server's user can read the file. It stores JSON values, bytes, arrays, and Flower's
+    `Parameters` and `ArrayRecord`; tuples come back as lists, and numpy's numbers as Python's.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -77,14 +76,8 @@ class CheckpointDirectory:
         _check_keys(content)
         text = json.dumps(content, default=partial(_encoded, arrays)).encode()
         arrays[_JSON] = np.frombuffer(text, dtype=np.uint8)
-        unfinished = self.path / f".{_FILE}"
-        with open(unfinished, "wb", opener=partial(os.open, mode=0o600)) as file:
+        with replacing(self.file) as file:
             np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(self.file)
-        if fcntl is not None:  # Windows cannot open a folder
-            _flush_folder(self.path)
 
 
 def _read(path: Path) -> Any:
@@ -159,11 +152,3 @@ def _lock(path: Path) -> None:
     except OSError:  # some network disks have no locks
         pass
     os.close(descriptor)
-
-
-def _flush_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from hashlib import sha256
 from logging import ERROR
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 from flwr.app import Context
 
+from dubhe_flwr.adapter.durable import replacing
 from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.errors import MalformedMessageError, RefusedError
 from dubhe_flwr.protocol.node.memory import Ledger
@@ -84,13 +84,9 @@ def _write(file: Path, ledger: Ledger) -> None:
     fields = ledger.to_fields()
     packed = {key: value.hex() for key, value in fields.items() if isinstance(value, bytes)}
     plain: dict[str, Any] = {key: fields[key] for key in fields if key not in packed}
-    unfinished = file.with_name(f".{file.name}")
     try:
-        with open(unfinished, "w", encoding="utf-8", opener=partial(os.open, mode=0o600)) as opened:
-            json.dump({"plain": plain, "packed": packed}, opened)
-            opened.flush()
-            os.fsync(opened.fileno())
-        unfinished.replace(file)
+        with replacing(file) as opened:
+            opened.write(json.dumps({"plain": plain, "packed": packed}).encode())
     except OSError as error:
         raise _unusable(file.parent, error) from None
 

@@ -33,7 +33,6 @@ from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
 from dubhe_flwr.clientapp.ledger_file import Save, StateDir, open_ledger
 from dubhe_flwr.errors import (
     DailyLimitError,
-    DataError,
     MalformedMessageError,
     ProtocolError,
     RefusedError,
@@ -148,8 +147,7 @@ class Node(Limits):
         Raises `ProtocolError` if the node refuses the request.
         """
         pinned = self._pinned(context)
-        unfit: list[DataError] = []
-        policy = self._policy(context, pinned, unfit)
+        policy = self._policy(context, pinned)
         if fields.get("stage") == Stage.JOIN:
             if pinned is None and not policy.simulated:  # a simulation has no network
                 (_info_once if in_simulation() else warn_once)(_NOT_PINNED)
@@ -160,14 +158,11 @@ class Node(Limits):
             memory = memory if ledger is None else memory.with_ledger(ledger)
             session = ClientSession(policy, memory, today=int(time.time() // _DAY))
             try:
-                reply = session.handle(fields)
+                return session.handle(fields)
             finally:  # decryptions for a refused request count too
                 if session.memory is not memory:
                     context.state[_RECORD] = config_record(session.memory.to_fields())
                     save(session.memory.ledger)
-        if unfit and policy.simulated:  # a simulated node's owner reads the server's log
-            raise RefusedError(f"label_counts: {unfit[0]}")
-        return reply
 
     @contextmanager
     def _spent(self, context: Context, policy: NodePolicy) -> Iterator[tuple[Ledger | None, Save]]:
@@ -209,21 +204,10 @@ class Node(Limits):
             log(ERROR, "dubhe: simulated raised %s.", where_raised(error))
         raise RefusedError("This node does not know how to draw; its log says why.")
 
-    def _counts(self, context: Context, unfit: list[DataError]) -> ArrayLike:
-        """Return the label counts; log and remember a `DataError`, which quotes no label."""
-        try:
-            return self.label_counts(context)
-        except DataError as error:
-            log(WARNING, "dubhe: label_counts: %s", error)
-            unfit.append(error)
-            raise
-
-    def _policy(
-        self, context: Context, pinned: PinnedKeys | None, unfit: list[DataError]
-    ) -> NodePolicy:
+    def _policy(self, context: Context, pinned: PinnedKeys | None) -> NodePolicy:
         return NodePolicy(
             **{field.name: getattr(self, field.name) for field in fields(Limits)},
-            label_counts=partial(self._counts, context, unfit),
+            label_counts=partial(self.label_counts, context),
             alias=str(context.node_config.get("partition-id", context.node_id)),
             willing=self.willing and partial(self.willing, context),
             simulated=self._is_simulated(context),

@@ -77,26 +77,6 @@ def test_values_that_need_a_pickle_are_refused(value: object, tmp_path: Path) ->
     assert directory.open() == "before"
 
 
-@pytest.mark.parametrize("name", ["fsync", "replace"])
-def test_an_interrupted_write_is_ignored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """An interrupted write keeps the last checkpoint, and the next one succeeds."""
-    directory = opened(tmp_path)
-    directory.save({"round": 1})
-
-    def fail(*_arguments: Any) -> Any:
-        raise OSError("no space left")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os if name == "fsync" else Path, name, fail)
-        with pytest.raises(OSError, match="no space"):
-            directory.save({"round": 2})
-    assert directory.open() == {"round": 1}
-    directory.save({"round": 2})
-    assert directory.open() == {"round": 2}
-
-
 def test_an_unwritable_folder_is_refused(tmp_path: Path) -> None:
     """An unwritable folder is refused before the first round, when nothing is lost yet."""
     (tmp_path / "file").write_bytes(b"")

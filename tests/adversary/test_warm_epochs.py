@@ -55,8 +55,8 @@ def is_warm(nodes: Nodes) -> bool:
 @lru_cache(maxsize=4)
 def some_epochs(determination: Tries, simulation: str) -> tuple[list[Plan], list[int], Nodes]:
     """Return plans, the number of sums in each epoch, and the nodes."""
-    nodes, plans, sums = federation(determination, 8, simulation=simulation), [], []
-    for server_round in range(1, 9):
+    nodes, plans, sums = federation(determination, 6, simulation=simulation), [], []
+    for server_round in range(1, 7):
         plans.append(play(nodes, server_round))
         sums.append(epoch_of(nodes).last_sum.exchange + 1)
         assert is_warm(nodes) == (server_round > 1)

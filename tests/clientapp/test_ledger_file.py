@@ -1,6 +1,6 @@
 """Tests of the folder in which a node keeps what it has spent, across runs."""
 
-from dataclasses import replace
+import os
 from pathlib import Path
 from typing import Any
 
@@ -49,37 +49,17 @@ def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: 
     memory = join_in_a_new_run(Node(lambda _context: counts, state_dir=tmp_path))
     assert memory.joined is not None
     assert (memory.budget.spent, memory.joined.budget.spent) == (counted, counted)
-    later = memory.with_ledger(Ledger(budget=LabelBudget(tuple(COUNTS), spent=0.5)))
-    assert later.joined is not None
-    assert later.joined.budget.spent == (0.5 if counted else 0.0)
 
 
-def test_two_histograms_in_turn_reset_no_budget(tmp_path: Path) -> None:
-    """Two runs at once use different label counts; each goes on with its own budget."""
-    spent: dict[int, float] = {}
-    nodes = [
-        Node(lambda _: [60, 0], state_dir=tmp_path),
-        Node(lambda _: COUNTS, state_dir=tmp_path),
-    ]
-    first = join_in_a_new_run(nodes[1])
-    for node in nodes * 3:
-        budget = join_in_a_new_run(node).budget
-        number = len(budget.label_counts)
-        assert budget.spent == spent.get(number, 0.0)
-        spent[number] = budget.spent + 0.125
-        with open_ledger(tmp_path, "3") as (kept, save):
-            budget = kept.budget.charged(0.125)
-            save(replace(kept, budget=budget if budget.chance else budget.drawn(1.5 * number)))
-    with open_ledger(tmp_path, "3") as (kept, _):
-        joined = first.with_ledger(kept).joined
-    assert joined is not None
-    assert joined.budget.spent == spent[3]
-    other = joined.budget.of((60, 0))
-    assert (other.spent, other.chance, other.taken_at) == (spent[2], 3.0, 0.125)
-    for number in range(100):
-        other = other.of((number, 1))
-    last = other.of(tuple(COUNTS))
-    assert (last.spent, last.chance, last.taken_at) == (spent[3], 4.5, 0.125)
+def test_what_a_node_has_spent_outlasts_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file and its folder are flushed to the disk before the node answers."""
+    flushed = []
+    monkeypatch.setattr(os, "fsync", lambda number: flushed.append(os.fstat(number).st_ino))
+    join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
+    kept = tmp_path / ledger_name("3")
+    assert flushed == [kept.stat().st_ino, tmp_path.stat().st_ino]
 
 
 def test_nodes_that_share_a_folder_keep_their_own_counts(tmp_path: Path) -> None:

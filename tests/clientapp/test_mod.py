@@ -1,7 +1,6 @@
 """Tests of the client side, as a mod and as registered handlers."""
 
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -231,25 +230,6 @@ def test_an_app_with_opacus_is_warned_of_its_budget(
     for _ in range(2):
         answer(numpy_client_app(), node_context(), "join")
     assert caplog.text.count("use willing to stop once the budget is spent") == 1
-
-
-@pytest.mark.parametrize("simulated", [True, False])
-def test_an_error_of_count_labels_is_logged_at_the_node(
-    caplog: pytest.LogCaptureFixture, *, simulated: bool
-) -> None:
-    """The error is in the node's log, and reaches the server only from a simulated node."""
-    app = numpy_client_app(lambda _context: count_labels([[0], [1]], 4), simulated=simulated)
-    reply = app(
-        request(JOINING.seal(replace(JOIN, simulation_seed=7 if simulated else None)), "join"),
-        node_context(),
-    )
-    sentence = "label_counts: The labels have shape (2, 1), not (M,): give labels[:, 0]."
-    assert f"dubhe: {sentence}" in caplog.messages
-    assert reply.has_error() == simulated
-    if simulated:
-        assert reply.error.reason == sentence
-    else:
-        assert "shape" not in str(reply.content)
 
 
 def test_a_simulation_ends_with_the_error_of_count_labels() -> None:

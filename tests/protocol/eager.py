@@ -13,7 +13,7 @@ NUM_SUMS = 3
 class Eager(Prices):
     """Prices from three sums, or fewer, whatever these tell of eight nodes, without noise."""
 
-    noise: float | None = 0.0
+    noise: float = 0.0
 
     name: ClassVar[str] = f"prices of few, of {__name__}"  # pytest imports this module twice
 

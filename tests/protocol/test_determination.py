@@ -1,5 +1,7 @@
 """Tests of how a round's volunteers are cut into tries and groups."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,8 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.determination import fill_or_trim
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.protocol.determination import Groups, Volunteers
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol.determination import Groups, Tries, Volunteers
 
 Mask = NDArray[np.bool_]
 
@@ -40,6 +43,15 @@ def test_each_try_stands_alone(decisions: Mask) -> None:
     others[:, 1:] = ~others[:, 1:]
     assert tries_of(others)[0] == tries[0]
     assert tries_of(decisions[:, :4]) == tries[:4]
+
+
+@pytest.mark.parametrize("number", [0, -1, 2.0, True, 2**31])
+def test_a_number_that_cannot_work_is_refused(number: Any) -> None:
+    """The error names the class, the number and its value."""
+    for make, name in ((Tries, "number"), (Groups, "size")):
+        sentence = rf"{make.__name__}\({name}={number!r}\) must be a whole number from 1 up"
+        with pytest.raises(SettingsError, match=sentence):
+            make(number)
 
 
 @given(

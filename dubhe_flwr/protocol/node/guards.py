@@ -89,10 +89,10 @@ def read_before(reading: Reading | None, request: RuleSum) -> bytes:
     return digests
 
 
-def spend_draws(joined: Membership, price: int) -> Registration:
+def spend_draws(joined: Membership, request: DrawRequest) -> Registration:
     """Charge draws to the epoch's budget; refuse if it is spent."""
     registered = registration_of(joined)
-    spent = registered.num_draws + price
+    spent = registered.num_draws + price_of(joined, request)
     if spent > joined.announced.max_draws:
         raise RefusedError("The draws of this epoch are used up.")
     return replace(registered, num_draws=spent)

@@ -7,7 +7,7 @@ from dubhe_flwr.protocol.node.enter import seat_of
 from dubhe_flwr.protocol.node.guards import registration_of
 from dubhe_flwr.protocol.node.memory import Keep, Membership
 from dubhe_flwr.protocol.node.policy import NodePolicy
-from dubhe_flwr.protocol.node.settle import planned_population, population_of, simulated_noise
+from dubhe_flwr.protocol.node.settle import population_and_noise, simulated_noise
 from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.vaults.committee import Committee, Member
 from dubhe_flwr.protocol.vaults.vault import Numbers
@@ -49,16 +49,15 @@ def _noise(
     policy: NodePolicy, joined: Membership, member: Member, request: OpenRequest
 ) -> Numbers | None:
     """Return the noise that the member adds to a sum."""
-    announced, vault = joined.announced, _vault(joined)
     number = sum(byte.bit_count() for byte in request.covered)
-    population = population_of(joined, number, member.num_registered)
-    population = planned_population(joined, member.num_joined, population, request.exchange)
-    deviations = joined.terms.rule.deviations(population, request.exchange)
+    _, deviations = population_and_noise(
+        joined, request.exchange, number, member.num_registered, member.num_joined
+    )
     if deviations is None:
         return None
-    if policy.simulated and announced.simulated:
+    if policy.simulated and joined.announced.simulated:
         return simulated_noise(joined, deviations, request.exchange, member.place)
-    return vault.own_noise(member, request, deviations)
+    return _vault(joined).own_noise(member, request, deviations)
 
 
 def _vault(joined: Membership) -> Committee:

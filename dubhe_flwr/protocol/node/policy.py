@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.errors import DataError, RefusedError, SettingsError
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol.rules.rule import Own
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
@@ -113,7 +113,11 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
 
 
 def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ...] | JoinStatus:
-    """Read the label counts to join an epoch, or return why the node stays out."""
+    """Read the label counts to join an epoch, or return why the node stays out.
+
+    Raises `RefusedError` if a simulated node passed unfit labels to `count_labels`: its owner reads
+    the server's log.
+    """
     if (refusal := _refusal(policy, request)) is not None:
         return refusal
     if policy.simulated and not request.simulated:
@@ -200,6 +204,11 @@ def where_raised(error: Exception) -> str:
 def _read(policy: NodePolicy, num_classes: int | None) -> NDArray[Any] | JoinStatus:
     try:
         counts = np.asarray(policy.label_counts())
+    except DataError as error:  # its text quotes no label
+        logger.warning("dubhe: label_counts: %s", error)
+        if policy.simulated:
+            raise RefusedError(f"label_counts: {error}") from None
+        return JoinStatus.INVALID_LABEL_COUNTS
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
         logger.warning("dubhe: label_counts raised %s; the node stays out.", where_raised(error))
         return JoinStatus.INVALID_LABEL_COUNTS

@@ -11,7 +11,6 @@ from dubhe_flwr.core.randomness import private_draws, simulated_draws
 from dubhe_flwr.errors import DecryptionError, DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import (
     INVALID_SUM,
-    price_of,
     reading_of,
     registration_of,
     spend_draws,
@@ -35,10 +34,8 @@ def participate(
     policy: NodePolicy, joined: Membership, request: ParticipateRequest, keep: Keep
 ) -> ParticipateReply:
     """Draw, for each round and try, whether the node volunteers."""
-    price = price_of(joined, request)
-    spend_draws(joined, price)  # refused before any work
     joined, _ = read_sum(policy, joined, request, keep)
-    registered = spend_draws(joined, price)
+    registered = spend_draws(joined, request)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     unwilling = [not is_willing(policy, server_round) for server_round in rounds]
     probability, budget = _probability(joined, reading_of(registered))

@@ -19,7 +19,7 @@ from dubhe_flwr.errors import (
     StaleMessageError,
 )
 from dubhe_flwr.protocol.node.enter import join, make_key, register
-from dubhe_flwr.protocol.node.guards import is_repeated, price_of, spend_day
+from dubhe_flwr.protocol.node.guards import is_repeated, price_of, spend_day, spend_draws
 from dubhe_flwr.protocol.node.member import appoint, open_sum
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, logger, where_raised
@@ -30,6 +30,7 @@ from dubhe_flwr.protocol.wire.envelope import Envelope, open_request
 from dubhe_flwr.protocol.wire.messages import (
     AppointRequest,
     DetermineRequest,
+    DrawRequest,
     HelloReply,
     HelloRequest,
     JoinRequest,
@@ -125,9 +126,11 @@ class ClientSession:
         joined = memory.joined
         if joined is None:
             raise RefusedError("This node did not join this epoch.")
-        price = price_of(joined, request) if isinstance(request, ParticipateRequest) else 0
         again = int(is_repeated(joined, request))
+        price = price_of(joined, request) if isinstance(request, ParticipateRequest) else 0
         allowance = spend_day(self.policy, memory.allowance, self._today, again, price)
+        if isinstance(request, DrawRequest):
+            spend_draws(joined, request)  # refuse before any work
 
         def keep(joined: Membership) -> None:
             self.memory = Memory(header.sequence, memory.epochs, allowance, joined, joined.budget)

@@ -3,7 +3,6 @@
 import secrets
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +11,13 @@ from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import (
     INVALID_SUM,
-    price_of,
     read_before,
     reading_of,
     registration_of,
-    spend_draws,
 )
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
-from dubhe_flwr.protocol.rules.rule import Own, Population, Rule, Settled, Unsettled
+from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.vaults import Label, Vault
 from dubhe_flwr.protocol.wire.messages import RuleSum, SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
@@ -33,7 +30,6 @@ def settle(
 
     Once it is settled, the session lets the node draw for the same request.
     """
-    spend_draws(joined, price_of(joined, request))  # refused before any work
     joined, outcome = read_sum(policy, joined, request, keep)
     if outcome is None:
         raise RefusedError("This node already answered this exchange.")
@@ -126,13 +122,15 @@ def _outcome(
     if request.exchange >= num_sums:
         return Settled(min(1.0, num_volunteers / num_registered))
     label = Label(SETTLEMENT if request.exchange else REGISTRATION, request.exchange)
-    vault = terms.vault
-    population = population_of(joined, request.num_clients, num_registered)
-    planned = planned_population(joined, registered.num_joined, population, request.exchange)
-    population = replace(population, excess=_excess(terms.rule, planned, population))
-    sums = decrypted_sum(vault, registered.keys, label, request.sums, request.num_clients).copy()
-    if announced.in_the_clear:
-        sums += noise_of_members(joined, planned, request.exchange)
+    population, deviations = population_and_noise(
+        joined, request.exchange, request.num_clients, num_registered, registered.num_joined
+    )
+    sums = decrypted_sum(
+        terms.vault, registered.keys, label, request.sums, request.num_clients
+    ).copy()
+    if announced.in_the_clear and deviations is not None:
+        for place in range(population.num_members):
+            sums += simulated_noise(joined, deviations, request.exchange, place)
     outcome = terms.rule.settle(
         own,
         population,
@@ -159,32 +157,20 @@ def population_of(joined: Membership, num_clients: int, num_registered: int) -> 
     )
 
 
-def planned_population(
-    joined: Membership, num_joined: int, population: Population, exchange: int
-) -> Population:
-    """Return the population that fixes the noise of a sum.
+def population_and_noise(
+    joined: Membership, exchange: int, num_clients: int, num_registered: int, num_joined: int
+) -> tuple[Population, NDArray[np.float64] | None]:
+    """Return what the node knows about a sum, and the deviations of each member's noise in it.
 
     A registration is charged before anyone knows how many nodes the sum covers. So its noise is
     the noise of a sum over all nodes that joined, even if it covers only half of them.
     """
-    return population if exchange else population_of(joined, num_joined, num_joined)
-
-
-def _excess(rule: Rule, planned: Population, population: Population) -> float:
-    """Return the variance of planned noise, relative to the noise for a sum's own clients."""
-    added, expected = rule.deviations(planned, 0), rule.deviations(population, 0)
-    if added is None or expected is None:
-        return 1.0
-    return float((added[0] / expected[0]) ** 2)
-
-
-def noise_of_members(joined: Membership, population: Population, exchange: int) -> Any:
-    """Return the noise that a committee would add to a sum, for a simulation in the clear."""
-    deviations = joined.terms.rule.deviations(population, exchange)
-    if deviations is None:
-        return 0
-    members = range(population.num_members)
-    return sum(simulated_noise(joined, deviations, exchange, place) for place in members)
+    population, rule = population_of(joined, num_clients, num_registered), joined.terms.rule
+    planned = population if exchange else population_of(joined, num_joined, num_joined)
+    added, usual = rule.deviations(planned, exchange), rule.deviations(population, exchange)
+    if added is None or usual is None:
+        return population, None
+    return replace(population, excess=float((added[0] / usual[0]) ** 2)), added
 
 
 def simulated_noise(

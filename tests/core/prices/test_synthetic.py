@@ -41,6 +41,16 @@ def test_newton_finds_what_scipy_finds(seed: int) -> None:
     assert found == pytest.approx(best, abs=1e-4)
 
 
+def test_newton_ends_where_no_step_helps() -> None:
+    """If every step leads uphill, as rounding may have it, the search hardly moves, and ends."""
+
+    def misleading(values: Floats) -> tuple[float, Floats, Floats]:
+        return float(values.sum()), -np.ones_like(values), np.ones_like(values)
+
+    found = minimum(np.eye(2), misleading, np.zeros(2), np.full(2, 1e-3), np.zeros(2), 1.0)
+    assert np.abs(found).max() < 1e-3
+
+
 def opening(labels: list[float], square: float, weight_square: float = 1.0) -> Floats:
     """Return the opening of a state without noise."""
     return np.array([*labels, square, weight_square, 0.0])

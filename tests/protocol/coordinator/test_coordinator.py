@@ -3,6 +3,7 @@
 import re
 import typing
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -136,6 +137,22 @@ def test_all_nodes_register_for_the_same_epoch() -> None:
     assert epoch.public != epoch_of(same).public
 
 
+def test_nodes_that_left_are_replaced_in_a_plan_made_ahead() -> None:
+    """The plan holds while all are there; without a quorum or an epoch, the round is repeated."""
+    nodes = federation()
+    plan = nodes.play(1)
+    adapted = partial(nodes.selector.adapted, nodes.state, plan)
+    assert adapted(nodes.ids, nodes.ids) is plan
+    here = [n for n in nodes.ids if n not in plan.participants[:2]]
+    changed = adapted(nodes.ids, here)
+    assert changed is not None
+    assert set(plan.participants[2:]) < set(changed.participants) <= set(here)
+    assert len(set(changed.participants)) == 4
+    assert adapted(here[:2], nodes.ids) is None
+    unsettled = nodes.selector.initial_state()
+    assert nodes.selector.adapted(unsettled, plan, nodes.ids, here) is None
+
+
 class TestRoundsPerDraw:
     """Several rounds drawn and determined in one exchange."""
 
@@ -145,7 +162,7 @@ class TestRoundsPerDraw:
         runs = []
         for number in (1, 3, 20):
             options = {"rounds_per_draw": number, "registration_interval": 7}
-            nodes = federation(60, **PLAIN | options | settings)
+            nodes = federation(40, **PLAIN | options | settings)
             runs.append([(plan.aliases, plan.chosen) for plan in nodes.rounds(1, 16)])
         assert runs[0] == runs[1] == runs[2]
 

@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
-from protocol.federation import joined, registered
+from protocol.federation import joined, priced, registered
 from protocol.nodes import federation, public_key_of, set_policy
 
+from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.vaults import Seat
 from dubhe_flwr.protocol.wire.messages import JoinStatus
 
 
@@ -27,6 +29,21 @@ def test_a_node_joins_with_a_fresh_key() -> None:
     assert (own.epoch, own.label_counts, own.registered) == (batch.header.epoch, (0, 0, 0, 3), None)
     memory = nodes.session(node_id).memory
     assert (memory.epochs, memory.sequence) == (old.epoch + own.epoch, batch.header.sequence)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"), [(b"odd", "not readable"), (bytes(8), "not what this node knows")]
+)
+def test_another_result_of_the_last_epoch_is_refused(state: bytes, reason: str) -> None:
+    """It must be readable, and equal the node's own if the node settled in that epoch."""
+    nodes = priced(registration_interval=1, num_participants=12)
+    nodes.play(1)
+    node_id, request = next(iter(nodes.until(Stage.REGISTER, 2).fields.items()))
+    vault = joined(nodes, node_id).terms.vault
+    sealed = vault.sealed_state(Seat(bytes(16), b"", None, state), b"")
+    with pytest.raises(RefusedError, match=reason):
+        nodes.handle(node_id, {**request, "state": sealed})
+    nodes.handle(node_id, request)
 
 
 @pytest.mark.parametrize(

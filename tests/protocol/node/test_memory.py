@@ -13,6 +13,7 @@ from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
     Allowance,
     LabelBudget,
+    Ledger,
     Membership,
     Reading,
     Registration,
@@ -112,6 +113,38 @@ def test_epochs_are_remembered_whole() -> None:
     assert memory.epoch == second
     assert not replace(MEMORY, epochs=b"").remembers(first)
     assert REMEMBERED_EPOCHS == 64
+
+
+def test_a_ledger_carries_what_other_runs_spent() -> None:
+    """The larger share counts, and the probability that was taken last."""
+    counts, others = JOINED.label_counts, LabelBudget((4, 5), 0.75)
+    before = LabelBudget(counts, 0.5, 2.0, 0.25)
+    ledger = Ledger(Allowance(5, 1), before.of(others.label_counts).charged(0.75))
+    assert Ledger.from_fields(ledger.to_fields()) == ledger
+    for own, expected in (
+        (LabelBudget(counts, 0.625, 1.0, 0.125), (0.625, 2.0, 0.25)),
+        (LabelBudget(counts, 0.375, 1.0, 0.375), (0.5, 1.0, 0.375)),
+    ):
+        joined = replace(MEMORY, joined=replace(JOINED, budget=own)).with_ledger(ledger).joined
+        assert joined is not None
+        assert (joined.budget.spent, joined.budget.chance, joined.budget.taken_at) == expected
+        assert joined.budget.of(others.label_counts).spent == 0.75
+    away = replace(MEMORY, joined=None).with_ledger(ledger)
+    assert (away.ledger, away.joined) == (ledger, None)
+
+
+def test_a_budget_outlasts_other_label_counts() -> None:
+    """Two histograms in turn reset no budget; of many, those that spent most are remembered."""
+    one, other = LabelBudget((1, 2), 0.5, 2.0, 0.25), (7, 7, 7)
+    for spent in (0.125, 0.25):
+        one = one.of(other).charged(0.125)
+        assert one.spent == spent
+        one = one.of((1, 2))
+        assert (one.spent, one.chance, one.taken_at) == (0.5, 2.0, 0.25)
+    for number in range(100):
+        one = one.of((number, 1)).charged(0.0625)
+    assert [one.of(counts).spent for counts in ((1, 2), other, (0, 1))] == [0.5, 0.25, 0.0625]
+    assert [one.of((number, 1)).spent for number in (61, 62, 98)] == [0.0625, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("share", [1 / 64, 1 / 11])

@@ -1,6 +1,7 @@
 """Tests of what a node says about its data, and what it keeps to itself."""
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.labels import count_labels
 from dubhe_flwr.protocol import NodePolicy
 from dubhe_flwr.protocol.node.policy import is_willing, read_label_counts, warn_once
@@ -30,7 +31,6 @@ def broken() -> Any:
 
 
 BROKEN = NodePolicy(label_counts=broken, alias="3")
-UNCOUNTED = replace(BROKEN, label_counts=lambda: count_labels([41], 3))
 UNREAD = replace(BROKEN, label_counts=lambda: np.loadtxt("nothing"))
 
 
@@ -76,7 +76,6 @@ def test_unfit_label_counts_keep_a_node_out(counts: Any, status: JoinStatus) -> 
             "returned 4 numbers for 3 classes, but must return the number of samples of each",
         ),
         (BROKEN, "raised KeyError"),
-        (UNCOUNTED, f"raised DataError in {__file__}"),
         (UNREAD, f"raised FileNotFoundError in {__file__}"),  # by a line of numpy, not of the owner
     ],
 )
@@ -90,6 +89,21 @@ def test_the_owner_is_told_why(
     assert (logger, level) == ("flwr", logging.WARNING)
     assert message.startswith(f"dubhe: label_counts {said}")
     assert message.endswith("; the node stays out.")
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_the_owner_reads_the_error_of_count_labels(
+    caplog: pytest.LogCaptureFixture, *, simulated: bool
+) -> None:
+    """The error is in the node's log, and reaches the server only from a simulated node."""
+    node = replace(BROKEN, label_counts=lambda: count_labels([[0], [1]], 4), simulated=simulated)
+    sentence = "label_counts: The labels have shape (2, 1), not (M,): give labels[:, 0]."
+    if simulated:
+        with pytest.raises(RefusedError, match=f"^{re.escape(sentence)}$"):
+            read_label_counts(node, ANNOUNCED)
+    else:
+        assert read_label_counts(node, ANNOUNCED) is JoinStatus.INVALID_LABEL_COUNTS
+    assert caplog.messages[-1] == f"dubhe: {sentence}"
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from protocol.federation import encrypted, joined, reading_of
-from protocol.nodes import SCALE, Exchanges, federation, next_request, numbers
+from protocol.federation import encrypted, epoch_of, joined, reading_of
+from protocol.nodes import SCALE, Exchanges, federation, next_request, numbers, refuses, seal
 
+from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.wire.messages import DetermineRequest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 
 
@@ -20,6 +22,15 @@ def test_a_draw_at_the_probability_is_a_no(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("dubhe_flwr.protocol.node.round.private_draws", lambda _number: draws)
     reply = nodes.handle(node_id, {**request, "num-tries": 3})
     assert reply["decisions"] == bytes([0b01000000])
+
+
+def test_without_an_agent_nothing_is_determined() -> None:
+    """A server that asks anyway learns nothing about a sum."""
+    nodes = federation(tries=1)
+    node_id, request = next_request(nodes, Stage.PARTICIPATE)
+    nodes.handle(node_id, request)
+    asked = seal(epoch_of(nodes).identity, Stage.DETERMINE, 50, DetermineRequest(b"", (1,), (4,)))
+    refuses(nodes, node_id, asked, RefusedError, "Nothing is determined in this epoch")
 
 
 @pytest.mark.parametrize(("local_skew", "best"), [(0.0, 0), (0.05, 1)])

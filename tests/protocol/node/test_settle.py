@@ -69,12 +69,6 @@ class TestAnyRule:
         nodes.play(1)
         assert joined(nodes, nodes.ids[0]).result == (1.0,)
 
-    def test_a_numpy_probability_is_stored(self) -> None:
-        """The node finds it again for the next draw."""
-        nodes = federation(rule=Exchanges())
-        nodes.play(1)
-        assert registered(nodes, nodes.ids[0]).reading is not None
-
     @pytest.mark.parametrize(
         "outcome",
         [

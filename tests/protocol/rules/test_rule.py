@@ -1,6 +1,7 @@
 """Tests of the interface of rules: a name on the wire, settings, and exchanges."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +14,17 @@ from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.rules import rule as rules
 from dubhe_flwr.protocol.rules.rule import announced_rule
 from dubhe_flwr.protocol.wire.terms import rule_of
-from dubhe_flwr.rules import Frame, Own, Paper, Prices, Rule, Settled, Unsettled, register_rule
+from dubhe_flwr.rules import (
+    Frame,
+    Own,
+    Paper,
+    Population,
+    Prices,
+    Rule,
+    Settled,
+    Unsettled,
+    register_rule,
+)
 
 NAME = Exchanges.name
 
@@ -98,7 +109,11 @@ def test_a_rule_works_with_a_registration_alone() -> None:
     assert (rule.num_classes, Rule.local_skew.fget(rule)) == (None, 0.0)  # type: ignore[attr-defined]
     frame = Frame(4, 9)
     assert (Rule.settlement_slots(rule, frame), Rule.num_sums(rule, frame, 9)) == (None, 1)
-    assert rule.target is None
+    assert (rule.target, rule.hides_clients) == (None, False)
+    assert (rule.can_continue(9, 3), rule.sum_budget(3), rule.heaviest(3)) == (False, None, inf)
+    assert rule.privacy(frame, 3, 1) is None
+    with pytest.raises(RefusedError, match="cannot go on from an earlier epoch"):
+        rule.continued(Own(np.ones(4, int)), Population(frame, 9, 3, 3), (0.5,))
     assert rule.describe((0.5,)) == repr(rule)
     assert rule.to_json() == '{"local_skew": 0.0, "number": 0}'
 
@@ -142,6 +157,14 @@ def test_the_last_sum_settles_a_rule(number: int) -> None:
     assert epoch_of(nodes).last_sum.exchange == number - 1
     reading = reading_of(nodes, nodes.ids[0])
     assert (reading.probability, reading.memory) == (4 / max(9, 9 * (number - 1)), None)
+
+
+def test_a_rule_may_read_no_sum() -> None:
+    """All nodes are then equally likely to volunteer."""
+    nodes = federation(rule=Insatiable(0))
+    nodes.play(1)
+    assert {reading_of(nodes, node_id).probability for node_id in nodes.ids} == {4 / 9}
+    assert nodes.errors == []
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ ANNOUNCED = announced(Paper((1, 2, 10)))
         *(({"key_bits": bits}, 10) for bits in (2047, 496, -2048, 8208, 2**40)),
         *(({"max_clients": number}, 10) for number in (2**42, 2**63 - 1)),
         ({"rule": "nearest"}, 10),
+        ({"continues": bytes(16)}, 10),
         ({"rule_settings": Paper((1, 3, 26), "search").to_json(), "key_bits": 512}, 26),
     ],
 )

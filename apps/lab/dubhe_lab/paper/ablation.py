@@ -18,7 +18,7 @@ from dubhe_lab.paper.experiment import (
 )
 from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_balance
-from dubhe_lab.paper.studies import CLIENTS, LETTERS, study_cell, study_cells
+from dubhe_lab.paper.studies import CLIENTS, LETTERS, studies, study_cell
 from dubhe_lab.paper.trainings import methods_of, trainings
 from dubhe_lab.report.methods import METHODS, SEEING_LOSSES
 from dubhe_lab.report.picture import Picture
@@ -57,10 +57,7 @@ def _grid(options: PaperSettings) -> Grid:
         rounds = options.num_rounds or _TRAINING_ROUNDS[scale]
         trained = trainings("MNIST", "10/1.5", options, _METHODS, num_rounds=rounds)
     return {
-        "usual": {
-            str(method): study_cells(method, options, _SEEDS, num_rounds=_ROUNDS[scale])
-            for method in _METHODS
-        },
+        "usual": studies(options, _METHODS, _SEEDS, num_rounds=_ROUNDS[scale]),
         **{
             name: {str(method): [study_cell(method, **given)] for method in _METHODS}
             for name, given in varied.items()

@@ -5,6 +5,7 @@ determination. `leaderboard` has the larger networks and federations.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from dubhe_lab.paper.experiment import (
@@ -14,6 +15,7 @@ from dubhe_lab.paper.experiment import (
     PaperSettings,
     Results,
     Seeds,
+    columns,
 )
 from dubhe_lab.paper.leaderboard import summary
 from dubhe_lab.paper.page import Section
@@ -55,12 +57,9 @@ _LOOKS: Final = method_looks([str(method) for method in _DRAWN])
 
 def _grid(options: PaperSettings) -> Grid:
     return {
-        optimizer: {
-            str(method): [
-                digits_cell(method, seed, options, **given) for seed in options.seeds_or(_SEEDS)
-            ]
-            for method in _METHODS
-        }
+        optimizer: columns(
+            _METHODS, options.seeds_or(_SEEDS), partial(digits_cell, options=options, **given)
+        )
         for optimizer, given in _OPTIMIZERS.items()
     }
 

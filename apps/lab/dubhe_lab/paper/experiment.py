@@ -139,6 +139,14 @@ def identity(
 Grid: TypeAlias = Mapping[Any, Mapping[str, Sequence[Cell]]]
 """The cells of each row and column, one per seed."""
 
+
+def columns(
+    methods: Iterable[Method], seeds: Iterable[int], cell: Callable[[Method, int], Cell]
+) -> dict[str, list[Cell]]:
+    """Return a row of a grid: the cells of each method, one per seed."""
+    return {str(method): [cell(method, seed) for seed in seeds] for method in methods}
+
+
 Seeds: TypeAlias = Mapping[int, Any]
 """The results of the finished cells of a row and column, by seed."""
 

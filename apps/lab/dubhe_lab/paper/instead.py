@@ -1,11 +1,12 @@
 """Beyond the paper: other remedies for skewed labels, alone and combined with Dubhe."""
 
 from collections.abc import Mapping
+from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
 from dubhe_lab.paper.cells import Cell
-from dubhe_lab.paper.experiment import Experiment, Grid, Method, PaperSettings, Results
+from dubhe_lab.paper.experiment import Experiment, Grid, Method, PaperSettings, Results, columns
 from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.trainings import accuracies, digits_cell, gains, mean_gain
 from dubhe_lab.report.table import Table
@@ -40,10 +41,7 @@ def _cell(name: str, method: Method, seed: int, options: PaperSettings) -> Cell:
 
 def _grid(options: PaperSettings) -> Grid:
     return {
-        name: {
-            str(method): [_cell(name, method, seed, options) for seed in options.seeds_or(_SEEDS)]
-            for method in _METHODS
-        }
+        name: columns(_METHODS, options.seeds_or(_SEEDS), partial(_cell, name, options=options))
         for name in _INSTEAD
     }
 

@@ -18,6 +18,7 @@ from dubhe_lab.paper.experiment import (
     PaperSettings,
     Results,
     Seeds,
+    columns,
     spread,
 )
 from dubhe_lab.paper.page import Section
@@ -85,10 +86,7 @@ def _methods(title: str) -> tuple[Method, ...]:
 
 
 def _grid(options: PaperSettings) -> Grid:
-    seeds = options.seeds_or(_TURNED_SEEDS)
-    turned = {
-        str(method): [turned_digits(method, seed, options) for seed in seeds] for method in _METHODS
-    }
+    turned = partial(turned_digits, options=options)
     of_dataset = partial(_of_dataset, options=options)
     return {
         **{title: of_dataset("MNIST", title, _SEEDS, **of) for title, of in _OPTIMIZERS.items()},
@@ -96,7 +94,7 @@ def _grid(options: PaperSettings) -> Grid:
             title: of_dataset("CIFAR10", title, _SEEDS[:1], optimizer="sgd", evaluate_every=5)
             for title in (_CIFAR10, _LONGER)
         },
-        _TURNED: turned,
+        _TURNED: columns(_METHODS, options.seeds_or(_TURNED_SEEDS), turned),
     }
 
 

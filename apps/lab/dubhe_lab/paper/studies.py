@@ -13,7 +13,7 @@ from dubhe_lab.experiments.findings import federation_summary
 from dubhe_lab.experiments.settings import DUBHE, MachineSettings, StudySettings
 from dubhe_lab.experiments.study import draw_federation, study
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import SKEW, Method, PaperSettings, identity
+from dubhe_lab.paper.experiment import SKEW, Method, PaperSettings, columns, identity
 
 CLIENTS: Final = {"full": 1000, "small": 200}
 """``N`` by scale."""
@@ -69,14 +69,17 @@ def registry_cell(**given: Any) -> Cell:
     )
 
 
-def study_cells(
-    method: Method, options: PaperSettings, seeds: tuple[int, ...] = (0,), **given: Any
-) -> list[Cell]:
-    """Return a cell per seed at rho = 10 and EMD_avg = 1.5; `options.seeds` override `seeds`."""
-    return [
-        study_cell(method, **{**SKEW, "num_clients": CLIENTS[options.scale], "seed": seed, **given})
-        for seed in options.seeds_or(seeds)
-    ]
+def studies(
+    options: PaperSettings,
+    methods: tuple[Method, ...],
+    seeds: tuple[int, ...] = (0,),
+    **given: Any,
+) -> dict[str, list[Cell]]:
+    """Return the cells of all methods at rho = 10 and EMD_avg = 1.5; `seeds` as in `trainings`."""
+    own = {**SKEW, "num_clients": CLIENTS[options.scale], **given}
+    return columns(
+        methods, options.seeds_or(seeds), lambda method, seed: study_cell(method, seed=seed, **own)
+    )
 
 
 def _skew(settings: StudySettings) -> str:

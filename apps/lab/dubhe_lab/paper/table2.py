@@ -16,7 +16,7 @@ from dubhe_lab.paper.experiment import (
     spread,
 )
 from dubhe_lab.paper.page import Section
-from dubhe_lab.paper.studies import CLIENTS, study_cells
+from dubhe_lab.paper.studies import CLIENTS, studies
 from dubhe_lab.paper.trainings import accuracies, curves_of, trainings
 from dubhe_lab.report.table import Table
 
@@ -44,10 +44,7 @@ def _grid(options: PaperSettings) -> Grid:
     wanted = [dataset for dataset in ("MNIST", "CIFAR10") if dataset in options.datasets]
     return {
         **{
-            kind: {
-                str(m): study_cells(m, options, _SEEDS, num_rounds=rounds, generator=kind)
-                for m in methods
-            }
+            kind: studies(options, methods, _SEEDS, num_rounds=rounds, generator=kind)
             for kind in get_args(PartitionKind)
         },
         **{

@@ -11,7 +11,15 @@ from dubhe_lab.data.natural import NATURAL
 from dubhe_lab.experiments.options import same
 from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import SKEW, Method, PaperSettings, Results, Seeds, identity
+from dubhe_lab.paper.experiment import (
+    SKEW,
+    Method,
+    PaperSettings,
+    Results,
+    Seeds,
+    columns,
+    identity,
+)
 from dubhe_lab.paper.studies import LETTERS
 from dubhe_lab.report.methods import extra_work, server_learns
 from dubhe_lab.report.panels import draw_accuracy, draw_emd
@@ -149,11 +157,8 @@ def trainings(
 
     Other keywords are as in `training_cell`.
     """
-    wanted = options.seeds_or(seeds)
-    return {
-        str(method): [training_cell(name, skew, method, seed, options, **given) for seed in wanted]
-        for method in methods
-    }
+    cell = partial(training_cell, name, skew, options=options, **given)
+    return columns(methods, options.seeds_or(seeds), cell)
 
 
 def final_mean(result: Mapping[str, Any], series: str = "accuracy") -> float:

@@ -17,7 +17,7 @@ from dubhe_lab.paper.experiment import (
 )
 from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_unbiasedness
-from dubhe_lab.paper.studies import CLIENTS, study_cells
+from dubhe_lab.paper.studies import CLIENTS, studies
 from dubhe_lab.report.picture import Picture
 from dubhe_lab.report.table import Table
 
@@ -43,12 +43,9 @@ _COLUMNS: Final = (
 def _grid(options: PaperSettings) -> Grid:
     rounds = _ROUNDS[options.scale]
     return {
-        (kind, number): {
-            str(method): study_cells(
-                method, options, num_participants=number, num_rounds=rounds, generator=kind
-            )
-            for method in _METHODS
-        }
+        (kind, number): studies(
+            options, _METHODS, num_participants=number, num_rounds=rounds, generator=kind
+        )
         for kind in get_args(PartitionKind)
         for number in _PARTICIPANTS[options.scale]
     }

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from dubhe_lab.experiments.settings import CompareSettings
 from dubhe_lab.paper.cells import Cell
-from dubhe_lab.paper.experiment import Experiment, Grid, Method, PaperSettings, Results
+from dubhe_lab.paper.experiment import Experiment, Grid, Method, PaperSettings, Results, columns
 from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.trainings import digits_cell, gains, mean_gain
 from dubhe_lab.report.picture import UNIFORM_COLOUR, Picture
@@ -21,7 +21,7 @@ _CLIENTS: Final = 150
 _RHOS: Final = {"full": (1.0, 3.0, 10.0), "small": (10.0,)}
 _EMDS: Final = {"full": (0.5, 1.0, 1.5), "small": (0.5, 1.5)}
 _PARTICIPANTS: Final = {"full": (8, 20, 60), "small": (8,)}
-_METHODS: Final = ("random", "powd", "dubhe")
+_METHODS: Final = tuple(map(Method, ("random", "powd", "dubhe")))
 _AGAINST: Final = {"random": ("random", "-"), "powd": ("Power-of-Choice", "--")}
 """The methods to compare Dubhe with: label and line style."""
 _LOOKS: Final = {1.0: ("#E69F00", "s"), 3.0: ("#56B4E9", "^"), 10.0: ("#0072B2", "o")}
@@ -40,10 +40,10 @@ def _can_be_drawn(rho: float, emd: float) -> bool:
     return settings.federation.can_be_drawn(10)
 
 
-def _cell(place: _Place, method: str, seed: int, options: PaperSettings) -> Cell:
+def _cell(place: _Place, method: Method, seed: int, options: PaperSettings) -> Cell:
     rho, emd, num_participants = place
     given = {"rho": rho, "emd": emd, "num_clients": _CLIENTS, "num_participants": num_participants}
-    return digits_cell(Method(method), seed, options, **given)
+    return digits_cell(method, seed, options, **given)
 
 
 def _places(options: PaperSettings) -> list[_Place]:
@@ -58,11 +58,8 @@ def _places(options: PaperSettings) -> list[_Place]:
 
 
 def _grid(options: PaperSettings) -> Grid:
-    seeds = options.seeds_or(_SEEDS)
     return {
-        place: {
-            method: [_cell(place, method, seed, options) for seed in seeds] for method in _METHODS
-        }
+        place: columns(_METHODS, options.seeds_or(_SEEDS), partial(_cell, place, options=options))
         for place in _places(options)
     }
 

@@ -24,7 +24,7 @@ from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Batch
 from dubhe_flwr.rules import Prices
 
-LARGE = 20_000
+LARGE = 2_000
 
 
 def test_each_epoch_registers_another_sample() -> None:
@@ -63,7 +63,7 @@ def test_the_sample_is_uniform() -> None:
 def test_a_round_costs_the_same_however_many_nodes_there_are(
     rule: dict[str, Any], large: int
 ) -> None:
-    """With 20,000 or 60 connected nodes, each exchange has the same messages and bytes."""
+    """With 2,000 or 60 connected nodes, each exchange has the same messages and bytes."""
     costs = []
     counts = skewed_counts(large)
     for num_nodes in (60, large):

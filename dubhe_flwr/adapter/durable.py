@@ -1,0 +1,37 @@
+"""Replaces a file such that the old or the new content outlasts a crash at any moment."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a file to write; afterwards, it takes the place of the one at `path`.
+
+    The content goes to a file of another name, is flushed to the disk and renamed, so the file at
+    `path` is never half written. Only the process's user can read it. If anything is raised, the
+    file at `path` stays as it was.
+    """
+    unfinished = path.with_name(f".{path.name}")
+    with open(unfinished, "wb", opener=partial(os.open, mode=0o600)) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    _flush_folder(path.parent)
+
+
+def _flush_folder(path: Path) -> None:
+    """Flush the new name to the disk."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:  # Windows cannot open a folder
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,44 @@
+"""Tests of the stage `appoint`: who is asked to be the committee, and what if it cannot be."""
+
+import pytest
+from adversary.test_committee import federation, numbers
+
+from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.protocol import Stage
+
+
+def test_a_sample_with_too_few_candidates_is_extended() -> None:
+    """All connected nodes are asked once; those that may register include the candidates."""
+    nodes = federation(max_registered=12, seed=9)
+    plan = nodes.play(1)
+    joins = [report.sent for report in plan.stages if report.stage == Stage.JOIN]
+    assert joins == [12, 20]
+    assert (plan.num_registered, plan.fallback) == (12, False)
+
+
+def test_without_enough_candidates_there_is_no_committee() -> None:
+    """The error says which nodes have to be connected."""
+    nodes = federation()
+    with pytest.raises(QuorumError, match=r"2 of the first 6 trusted keys .* always connected"):
+        nodes.play(1, nodes.ids[4:])
+
+
+def test_objections_without_a_correction_cost_an_epoch() -> None:
+    """Two members object to ranks that are right; the next committee is without them."""
+    nodes = federation()
+    told = {"group-digest": b"", "sealed-keys": b"", "ranks": numbers(*range(20))}
+    nodes.alter_reply = lambda stage, node_id, reply: (
+        {**reply, **told} if stage == Stage.APPOINT and node_id in nodes.ids[:2] else reply
+    )
+    plan = nodes.play(1)
+    assert [report.stage for report in plan.stages].count(Stage.JOIN) == 2
+    assert (plan.num_registered, plan.fallback) == (20, False)
+
+
+def test_no_committee_is_sought_for_ever() -> None:
+    """After six epochs that failed, the server gives up the round."""
+    nodes = federation(pinned=False)
+    nodes.alter_reply = lambda stage, _node, reply: None if stage == Stage.APPOINT else reply
+    with pytest.raises(QuorumError, match="No committee opens the sums; the last one failed at"):
+        nodes.play(1)
+    assert nodes.stages().count(Stage.JOIN) == 7

@@ -1,0 +1,133 @@
+"""Tests of what members and nodes of a committee refuse; `adversary` has whole attacks."""
+
+from typing import Any
+
+import pytest
+from adversary.test_committee import (
+    Nodes,
+    federation,
+    members_of,
+    numbers,
+    open_with,
+    vault_of,
+)
+from protocol.nodes import seal
+
+from dubhe_flwr.errors import InvalidCiphertextError, RefusedError, UntrustedError
+from dubhe_flwr.he import pads
+from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.wire.messages import RegisterRequest
+from dubhe_flwr.protocol.wire.terms import REGISTRATION
+
+
+def asked(nodes: Nodes, stage: Stage, row: int) -> tuple[int, Any]:
+    """Play up to a stage; return a node and its request."""
+    return nodes.ids[row], nodes.until(stage).fields[nodes.ids[row]]
+
+
+def test_a_committee_of_others_is_refused() -> None:
+    """A node that is not among the members agrees on no pads."""
+    nodes = federation()
+    _, request = asked(nodes, Stage.APPOINT, 0)
+    with pytest.raises(RefusedError, match="not a member of this committee"):
+        nodes.handle(nodes.ids[12], request)
+
+
+def test_a_member_takes_no_other_place() -> None:
+    """Whoever asks again gets new keys for the same place, and for no other."""
+    nodes = federation()
+    member, request = asked(nodes, Stage.APPOINT, 1)
+    nodes.handle(member, request)
+    nodes.handle(member, {**request, "sequence": 50})
+    moved = {**request, "sequence": 51, "members": numbers(1, 2, 3)}
+    with pytest.raises(RefusedError, match="a member of another committee"):
+        nodes.handle(member, moved)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"total": b""}, "wrong size"),
+        ({"covered": b"\xff\xff"}, "wrong size"),
+        ({"covered": b"\xff\xff\xff"}, "covers nodes that did not join"),
+    ],
+)
+def test_a_sum_of_another_shape_is_not_opened(change: dict[str, bytes], reason: str) -> None:
+    """The total has the announced size, and there is a bit for each node that joined."""
+    nodes = federation()
+    batch = nodes.until(Stage.OPEN)
+    with pytest.raises(RefusedError, match=reason):
+        open_with(nodes, batch, members_of(nodes)[0], **change)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"committee.group-digest": bytes(32)}, "not the one that the first member made"),
+        ({"committee.member-keys": bytes(96)}, "A committee has three members"),
+    ],
+)
+def test_a_committee_that_cannot_work_is_refused(change: dict[str, bytes], reason: str) -> None:
+    """A node without pinned keys notices it, too."""
+    nodes = federation(pinned=False)
+    node_id, request = asked(nodes, Stage.REGISTER, 12)
+    with pytest.raises(RefusedError, match=reason):
+        nodes.handle(node_id, {**request, **change})
+
+
+def test_members_have_to_sign() -> None:
+    """A node with pinned keys registers with no others."""
+    nodes = federation()
+    node_id, request = asked(nodes, Stage.REGISTER, 12)
+    unsigned = {name: what for name, what in request.items() if name != "committee.signatures"}
+    with pytest.raises(UntrustedError, match="have not signed"):
+        nodes.handle(node_id, unsigned)
+
+
+def test_a_node_registers_once_and_only_with_a_committee() -> None:
+    """A second registration would contain its labels once more."""
+    nodes = federation()
+    node_id, request = asked(nodes, Stage.REGISTER, 12)
+    alone = seal(request["epoch"], Stage.REGISTER, request["sequence"], RegisterRequest(20))
+    with pytest.raises(RefusedError, match="A committee opens the sums"):
+        nodes.handle(node_id, alone)
+    nodes.handle(node_id, request)
+    with pytest.raises(RefusedError, match="already registered in this epoch"):
+        nodes.handle(node_id, {**request, "sequence": 50})
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda sums: sums[1:], lambda sums: sums[:-97] + bytes([sums[-97] ^ 1]) + sums[-96:]]
+)
+def test_an_altered_part_opens_no_sum(spoil: Any) -> None:
+    """A node that checks no signatures finds the wrong size, or a part that does not open."""
+    nodes = federation(pinned=False)
+    node_id, request = asked(nodes, Stage.SETTLE, 12)
+    with pytest.raises(RefusedError, match=r"^The sum is not valid\.$"):
+        nodes.handle(node_id, {**request, "sums": spoil(request["sums"])})
+
+
+def test_the_server_finds_vectors_that_cannot_be_added() -> None:
+    """They have the wrong length, or a number that is not below the prime."""
+    nodes = federation()
+    nodes.until(Stage.REGISTER)
+    adder = vault_of(nodes).adder(b"", REGISTRATION)
+    good = bytes(vault_of(nodes).vector_bytes(REGISTRATION))
+    assert adder.is_valid(good)
+    assert adder.add_up([good, good]) == good
+    for bad in (good[1:], pads.PRIME.to_bytes(8, "big") + good[8:]):
+        assert not adder.is_valid(bad)
+        with pytest.raises(InvalidCiphertextError):
+            adder.add_up([good, bad])
+
+
+def test_an_unusable_public_key_drops_its_owner_alone() -> None:
+    """No member can agree on pads with the node, which cannot open the group key either."""
+    nodes = federation(pinned=False)
+    odd = nodes.ids[12]
+    nodes.alter_reply = lambda stage, node_id, reply: (
+        {**reply, "public-key": bytes(32)} if (stage, node_id) == (Stage.JOIN, odd) else reply
+    )
+    plan = nodes.play(1)
+    assert (plan.num_registered, plan.fallback) == (19, False)
+    assert not any("committee failed" in note for note in plan.notes)
