@@ -94,7 +94,7 @@ def random_mix(kind: int, rng: np.random.Generator) -> Floats:
     if kind == 0:
         return rng.dirichlet(np.full(C, 0.3))
     if kind == 3:
-        return np.exp(rng.permutation(np.linspace(-2.0, 2.0, C)))
+        return np.asarray(np.exp(rng.permutation(np.linspace(-2.0, 2.0, C))))
     large = rng.choice(6, kind, replace=False)
     return np.where(np.isin(range(C), large), 6.0, 1.0)
 

@@ -35,7 +35,9 @@ class Terms:
         self.max_clients = announced["max-clients"]
         self.participants = announced["num-participants"]
         self.volunteers = ref.volunteers(announced, num_clients)
-        self.sigma = settings.get("noise", 1.5) * (LATER if "continues" in announced else 1.0)
+        self.sigma = float(settings.get("noise", 1.5))
+        if "continues" in announced:
+            self.sigma *= LATER
         self.members = 0 if announced["has-agent"] else 3
         self.times = float(self.members or 2)
         """Variance of the noise in a sum over all nodes, in multiples of sigma^2."""

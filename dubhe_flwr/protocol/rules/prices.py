@@ -261,9 +261,9 @@ class Prices(Rule):
 
     def _contributions(
         self, owns: Sequence[Own], population: Population, state: PriceState
-    ) -> NDArray[np.int64]:
-        """Return the nodes' contributions and noise by row; noise alone if a budget is spent."""
-        values = self._design(population).values(state, *self._positions(owns))
+    ) -> list[NDArray[np.int64]]:
+        """Return each node's contribution and noise, or noise alone if its budget is spent."""
+        values = self._design(population).values(state, *self._positions(owns, population))
         drowns = self._drowns(population.num_volunteers)
         values[[own.is_silent or drowns for own in owns]] = 0.0
         noise, deviations = np.zeros(values.shape), self.deviations(population, state.num_sums)
@@ -271,7 +271,7 @@ class Prices(Rule):
             deviations *= population.noise_share**0.5
             noise += [gaussian(deviations, own.rng.random((2, deviations.size))) for own in owns]
         fixed_point = self._fixed_point(population.frame, opening=not state.num_sums)
-        return fixed_point.encode(values, noise)
+        return list(fixed_point.encode(values, noise))
 
     def _positions(self, owns: Sequence[Own]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return ``w p`` of each node, shape (N, C), and the weights, capped at `heaviest`."""

@@ -56,8 +56,13 @@ def test_the_same_noise_gives_the_protocols_prices(
 ) -> None:
     """With the noise of a simulated committee, all clients settle at exactly the same prices."""
     counts = federation(60)
-    given = {"num_participants": num_participants, "equal_weights": equal_weights}
-    settings = replace(SETTINGS, rule=Prices(), seed=7, **given)
+    settings = replace(
+        SETTINGS,
+        rule=Prices(),
+        seed=7,
+        num_participants=num_participants,
+        equal_weights=equal_weights,
+    )
     nodes = Federation(Coordinator(settings), node_policies(counts))
     nodes.play(1)
     rng: Any = NoiseOfMembers()
