@@ -263,7 +263,7 @@ class Prices(Rule):
         self, owns: Sequence[Own], population: Population, state: PriceState
     ) -> list[NDArray[np.int64]]:
         """Return each node's contribution and noise, or noise alone if its budget is spent."""
-        values = self._design(population).values(state, *self._positions(owns, population))
+        values = self._design(population).values(state, *self._positions(owns))
         drowns = self._drowns(population.num_volunteers)
         values[[own.is_silent or drowns for own in owns]] = 0.0
         noise, deviations = np.zeros(values.shape), self.deviations(population, state.num_sums)
