@@ -27,13 +27,18 @@ from dubhe_flwr.errors import ProtocolError, RefusedError, UntrustedError
 from dubhe_flwr.he import pads
 from dubhe_flwr.he.sealing import prefixed, seal_bytes
 from dubhe_flwr.he.signing import PinnedKeys
-from dubhe_flwr.protocol import Batch, Coordinator, Fields, Settings, Stage
+from dubhe_flwr.protocol import Batch, Coordinator, Fields, NodeFailure, Settings, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.settle import own_of
 from dubhe_flwr.protocol.rules.prices import advanced
 from dubhe_flwr.protocol.rules.rule import Population
 from dubhe_flwr.protocol.vaults import Label
-from dubhe_flwr.protocol.vaults.committee import CANDIDATES, Committee
+from dubhe_flwr.protocol.vaults.committee import (
+    CANDIDATES,
+    SEALED_GROUP_KEY_BYTES,
+    UNUSABLE_GROUP_KEY,
+    Committee,
+)
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinStatus, OpenReply, OpenRequest
 from dubhe_flwr.protocol.wire.roster import split
@@ -358,6 +363,60 @@ class TestALie:
         stages = [report.stage for plan in plans for report in plan.stages]
         assert stages.count(Stage.JOIN) == 4
         assert not any(plan.fallback for plan in plans)
+
+    @pytest.mark.parametrize(
+        ("victims", "num_registered", "committee"),
+        [((3, 8, 12, 17), [16, 20, 20], (1, 2, 4)), ((8, 12), [18, 18, 18], (0, 1, 2))],
+        ids=["a fifth of the nodes", "two"],
+    )
+    def test_a_first_member_that_leaves_nodes_out(
+        self, victims: tuple[int, ...], num_registered: list[int], committee: tuple[int, ...]
+    ) -> None:
+        """It seals garbage for some nodes: three can have it replaced, for two the log names it."""
+        nodes = federation()
+
+        def lie(stage: str, node_id: int, reply: Any) -> Any:
+            if (stage, node_id) != (Stage.APPOINT, nodes.ids[0]) or not reply["sealed-keys"]:
+                return reply
+            sealed = list(split(reply["sealed-keys"], SEALED_GROUP_KEY_BYTES))
+            for row in victims:
+                sealed[row] = bytes(SEALED_GROUP_KEY_BYTES)
+            return {**reply, "sealed-keys": b"".join(sealed)}
+
+        nodes.alter_reply = lie
+        plans = nodes.rounds(1, 3)
+        assert [plan.num_registered for plan in plans] == num_registered
+        names = ", ".join(map(str, victims))
+        said = f"The group key from 0 does not open at {names}: either"
+        for plan, number in zip(plans, num_registered, strict=True):
+            assert any(said in note for note in plan.notes) == (number < N)
+        assert tuple(map(nodes.ids.index, members_of(nodes))) == committee
+
+    def test_nodes_that_lie_about_their_key_are_believed_once(self) -> None:
+        """They stay out, as they wish, and put one member behind the others, but no second one."""
+        nodes, committees = federation(), []
+        liars = [nodes.ids[row] for row in (6, 8, 12, 17)]
+        nodes.alter_reply = lambda stage, node_id, reply: (
+            NodeFailure(UNUSABLE_GROUP_KEY)
+            if stage == Stage.REGISTER and node_id in liars
+            else reply
+        )
+        for server_round in range(1, 5):
+            plan = nodes.play(server_round)
+            assert plan.num_registered == N - len(liars)
+            assert any("does not open at 6, 8, 12, 17" in note for note in plan.notes)
+            committees.append(tuple(map(nodes.ids.index, members_of(nodes))))
+        assert committees == [(0, 1, 2), (1, 2, 3), (1, 2, 3), (1, 2, 3)]
+
+    def test_one_of_four_nodes_cannot_stop_the_rest(self) -> None:
+        """It says in every epoch that its key does not open; the others go on without it."""
+        nodes = federation(number=4, num_participants=3, determination=None, max_registered=20)
+        nodes.alter_reply = lambda stage, node_id, reply: (
+            NodeFailure(UNUSABLE_GROUP_KEY)
+            if (stage, node_id) == (Stage.REGISTER, nodes.ids[3])
+            else reply
+        )
+        assert [plan.num_registered for plan in nodes.rounds(1, 3)] == [3, 3, 3]
 
     def test_a_total_that_the_server_changes_is_noticed(self) -> None:
         """The server does not know the factors of the tag, and no node reads such a sum."""

@@ -35,6 +35,7 @@ from dubhe_flwr.errors import (
     InvalidCiphertextError,
     MalformedMessageError,
     RefusedError,
+    SealError,
     UntrustedError,
 )
 from dubhe_flwr.he import pads
@@ -70,6 +71,9 @@ from dubhe_flwr.protocol.wire.statements import (
 
 CANDIDATES: Final = 2 * COMMITTEE
 """The members of a committee are among this many trusted keys at the top of the list."""
+
+UNUSABLE_GROUP_KEY: Final = "The group key does not open, or is not the one that was announced."
+"""A node's complaint about the first member, which the server counts."""
 
 SEALED_GROUP_KEY_BYTES: Final = ENCAPSULATED_KEY_BYTES + pads.KEY_BYTES + TAG_BYTES
 _DIGEST_BYTES: Final = 32
@@ -287,11 +291,14 @@ class Committee(Vault):
         if len(set(member_keys)) < COMMITTEE:
             raise RefusedError("A committee has three members.")
         info = prefixed(b"group", scope, own.public_bytes)
-        made = own.decrypt(appointed.sealed_key, info)
-        state = self.opened_state(request, made)
+        try:
+            made = own.decrypt(appointed.sealed_key, info)
+            state = self.opened_state(request, made)
+        except SealError:
+            raise RefusedError(UNUSABLE_GROUP_KEY) from None
         group = _bound(made, state)
         if len(made) != pads.KEY_BYTES or _digest(group) != appointed.group_digest:
-            raise RefusedError("The group key is not the one that the first member made.")
+            raise RefusedError(UNUSABLE_GROUP_KEY)
         pad_keys = b"".join(
             _pad_key(own, member, scope, member, own.public_bytes) for member in member_keys
         )
