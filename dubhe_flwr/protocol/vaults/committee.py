@@ -325,8 +325,7 @@ class Committee(Vault):
         if len(total) != size + _DIGEST_BYTES + COMMITTEE * part_size:
             raise DecryptionError
         summed, covered = total[:size], total[size : size + _DIGEST_BYTES]
-        vector = pads.read(summed, number + 1)
-        signers = list(split(own.signers, SIGNER_BYTES))
+        signers, parts = list(split(own.signers, SIGNER_BYTES)), []
         statement = self._opened_statement(own, label, covered, num_clients, summed)
         cipher = AESGCM(_release_key(own.group, label, covered, summed))
         for place, part in enumerate(split(total[size + _DIGEST_BYTES :], part_size)):
@@ -335,10 +334,12 @@ class Committee(Vault):
             if own.pinned and not is_signed_by(signers[place], signed, signature):
                 raise DecryptionError
             try:
-                opened = cipher.decrypt(_nonce(place), sealed, None)
+                parts.append(cipher.decrypt(_nonce(place), sealed, None))
             except InvalidTag:
                 raise DecryptionError from None
-            vector = pads.difference(vector, pads.read(opened, number + 1))
+        read = pads.read(b"".join([summed, *parts]), (1 + COMMITTEE) * (number + 1))
+        vectors = read.reshape(1 + COMMITTEE, -1)
+        vector = pads.difference(vectors[0], pads.total(vectors[1:]))
         sums = pads.untagged(vector, _factors(own.group, label, number))
         return self.fields[label.field].check_sum(sums, num_clients)
 
