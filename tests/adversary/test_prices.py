@@ -83,6 +83,13 @@ def error_of_guess(logs: Floats, prior: Floats, labels: Floats) -> float:
     return float(np.median(errors[0]) / np.median(errors[1]))
 
 
+def share_named(logs: Floats, prior: Floats, labels: Floats) -> float:
+    """Return for what share of clients the likeliest class is their most frequent one."""
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    votes = weights @ np.eye(C)[prior.argmax(axis=1)]
+    return float(np.mean(votes.argmax(axis=1) == labels.argmax(axis=1)))
+
+
 class TestAWatchedNode:
     """A server counts how often a node volunteers."""
 
@@ -133,11 +140,18 @@ class TestAWatchedNode:
                 logs += np.log(upper * above + (1.0 - upper) * below + 1e-300)
         assert not wanted
         assert error_of_guess(logs, prior, labels) == pytest.approx(0.60, abs=0.06)
+        named = [share_named(each, prior, labels) for each in (logs, np.zeros_like(logs))]
+        assert named == pytest.approx([0.68, 0.30], abs=0.06)
 
     def test_a_server_that_steers_prices_makes_all_sums_tell_more(self) -> None:
-        """It shifts the sums, so that all nodes volunteer, and their labels enter in full."""
+        """It shifts the sums, so that all nodes volunteer, and their labels enter in full.
+
+        With all nodes but the victim and two members, it names the class of every client that has
+        a single one.
+        """
         rng, design = np.random.default_rng(1), PriceDesign(C, K, float(V), sigma=4.0)
         prior, labels = drawn(common_law(), 20_000, rng), drawn(common_law(), 100, rng)
+        labels = np.concatenate([labels, np.eye(C)])
         state = design.advance(PriceState(), np.append(np.full(C, 0.1), 0.3), N, 3.0)
         for _ in range(7):
             state = design.advance(state, np.zeros(C), N, 3.0)
@@ -146,7 +160,11 @@ class TestAWatchedNode:
         deviation = 4.0 / np.sqrt(C * 64 * 7 / 9)  # of an honest member; the first two tell less
         seen = labels + deviation * rng.normal(size=labels.shape)
         logs = -((seen[:, None] - prior) ** 2).sum(axis=2) / (2.0 * deviation**2)
-        assert error_of_guess(logs, prior, labels) == pytest.approx(0.57, abs=0.06)
+        drawn_at_random, of_one_class = slice(100), slice(100, None)
+        logs_of, labels_of = logs[drawn_at_random], labels[drawn_at_random]
+        assert error_of_guess(logs_of, prior, labels_of) == pytest.approx(0.57, abs=0.06)
+        assert share_named(logs_of, prior, labels_of) == pytest.approx(0.71, abs=0.06)
+        assert share_named(logs[of_one_class], prior, labels[of_one_class]) == 1.0
 
 
 class TestALyingClient:
