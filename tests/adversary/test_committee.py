@@ -3,7 +3,7 @@
 N = 20 nodes of four classes with K = 10 and a pool of 12, so that sigma is 1.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -374,16 +374,7 @@ class TestALie:
     ) -> None:
         """It seals garbage for some nodes: three can have it replaced, for two the log names it."""
         nodes = federation()
-
-        def lie(stage: str, node_id: int, reply: Any) -> Any:
-            if (stage, node_id) != (Stage.APPOINT, nodes.ids[0]) or not reply["sealed-keys"]:
-                return reply
-            sealed = list(split(reply["sealed-keys"], SEALED_GROUP_KEY_BYTES))
-            for row in victims:
-                sealed[row] = bytes(SEALED_GROUP_KEY_BYTES)
-            return {**reply, "sealed-keys": b"".join(sealed)}
-
-        nodes.alter_reply = lie
+        seal_garbage(nodes, nodes.ids[0], lambda _members: victims)
         plans = nodes.rounds(1, 3)
         assert [plan.num_registered for plan in plans] == num_registered
         names = ", ".join(map(str, victims))
@@ -391,6 +382,22 @@ class TestALie:
         for plan, number in zip(plans, num_registered, strict=True):
             assert any(said in note for note in plan.notes) == (number < N)
         assert tuple(map(nodes.ids.index, members_of(nodes))) == committee
+
+    @pytest.mark.parametrize(
+        ("absent", "num_epochs"), [((), 2), ((4, 5), 4)], ids=["six candidates", "four"]
+    )
+    def test_a_first_member_that_leaves_the_other_members_out(
+        self, absent: tuple[int, ...], num_epochs: int
+    ) -> None:
+        """They cannot open sums, so all register again, until it is not the first member."""
+        nodes = federation()
+        present = [node_id for row, node_id in enumerate(nodes.ids) if row not in absent]
+        seal_garbage(nodes, nodes.ids[0], lambda members: members[1:])
+        plans = [nodes.play(server_round, present) for server_round in (1, 2, 3)]
+        joins = [[report.stage for report in plan.stages].count(Stage.JOIN) for plan in plans]
+        assert joins == [num_epochs, 1, 1]
+        assert nodes.state.epoch is not None
+        assert nodes.ids[0] not in nodes.state.epoch.committee
 
     def test_nodes_that_lie_about_their_key_are_believed_once(self) -> None:
         """They stay out, as they wish, and put one member behind the others, but no second one."""
@@ -526,6 +533,26 @@ class TestALie:
         assert [plan.num_registered for plan in plans] == [N - 2] * 2
         stages = [report.stage for plan in plans for report in plan.stages]
         assert stages.count(Stage.JOIN) == 3
+
+
+def seal_garbage(nodes: Nodes, liar: int, victims: Callable[[list[int]], Iterable[int]]) -> None:
+    """Let a first member seal garbage for some places of the roster, given the members' places."""
+    members: list[int] = []
+
+    def note(stage: str, _node_id: int, request: Any) -> Any:
+        if stage == Stage.APPOINT:
+            members[:] = np.frombuffer(request["members"], ">i8").tolist()
+        return request
+
+    def lie(stage: str, node_id: int, reply: Any) -> Any:
+        if (stage, node_id) != (Stage.APPOINT, liar) or not reply["sealed-keys"]:
+            return reply
+        sealed = list(split(reply["sealed-keys"], SEALED_GROUP_KEY_BYTES))
+        for place in victims(members):
+            sealed[place] = bytes(SEALED_GROUP_KEY_BYTES)
+        return {**reply, "sealed-keys": b"".join(sealed)}
+
+    nodes.alter_request, nodes.alter_reply = note, lie
 
 
 def noise_of_members(monkeypatch: pytest.MonkeyPatch) -> list[float]:

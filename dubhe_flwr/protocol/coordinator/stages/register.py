@@ -73,9 +73,13 @@ class Register(Awaiting):
             failed |= 2 * len(settled & accepted.keys()) < len(settled)
         if self.ready.committee:
             complaining = [n for n in report.lost.get(ERROR_REPLY, ()) if replies[n] == _COMPLAINT]
-            context = with_complaints(context, self.ready.committee[0], complaining)
-        if failed and self.ready.committee:
-            return context.reported(report), CommitteeLost(self.ready.committee)
+            first, *others = self.ready.committee
+            context = with_complaints(context, first, complaining)
+            # Without the other members no sum opens; as they complained, they have a failure each.
+            if not set(others).isdisjoint(complaining):
+                return context.reported(report), CommitteeLost((first,))
+            if failed:
+                return context.reported(report), CommitteeLost(self.ready.committee)
         if failed and (self.ready.agents or joined.is_continued):
             context = context.reported(report)
             context = context.noted("The key of an agent did not open; another one is asked.")
