@@ -534,6 +534,19 @@ class TestALie:
         stages = [report.stage for plan in plans for report in plan.stages]
         assert stages.count(Stage.JOIN) == 3
 
+    def test_two_members_push_nobody_out(self) -> None:
+        """They do not trust half of the nodes; the third accepted them, so it costs an epoch."""
+        nodes = federation()
+        ranks = numbers(*[row if row < 10 else -1 for row in range(N)])
+        objection: Any = {"group-digest": b"", "sealed-keys": b"", "ranks": ranks}
+        nodes.alter_reply = lambda stage, node_id, reply: (
+            {**reply, **objection} if stage == Stage.APPOINT and node_id in nodes.ids[:2] else reply
+        )
+        plans = nodes.rounds(1, 2)
+        assert [plan.num_registered for plan in plans] == [N, N]
+        stages = [report.stage for plan in plans for report in plan.stages]
+        assert stages.count(Stage.JOIN) == 3
+
 
 def seal_garbage(nodes: Nodes, liar: int, victims: Callable[[list[int]], Iterable[int]]) -> None:
     """Let a first member seal garbage for some places of the roster, given the members' places."""
