@@ -383,19 +383,23 @@ class TestALie:
             assert any(said in note for note in plan.notes) == (number < N)
         assert tuple(map(nodes.ids.index, members_of(nodes))) == committee
 
+    @pytest.mark.parametrize("absent", [(), (4, 5)], ids=["six candidates", "four"])
     @pytest.mark.parametrize(
-        ("absent", "num_epochs"), [((), 2), ((4, 5), 4)], ids=["six candidates", "four"]
+        "whom",
+        [lambda members: members[1:], lambda _members: (1, 2), lambda members: members[2:]],
+        ids=["the others", "the same two", "one of them"],
     )
-    def test_a_first_member_that_leaves_the_other_members_out(
-        self, absent: tuple[int, ...], num_epochs: int
+    def test_a_first_member_that_leaves_other_members_out(
+        self, whom: Callable[[list[int]], Iterable[int]], absent: tuple[int, ...]
     ) -> None:
-        """They cannot open sums, so all register again, until it is not the first member."""
+        """They cannot open sums, so all register again, with another first member."""
         nodes = federation()
         present = [node_id for row, node_id in enumerate(nodes.ids) if row not in absent]
-        seal_garbage(nodes, nodes.ids[0], lambda members: members[1:])
+        seal_garbage(nodes, nodes.ids[0], whom)
         plans = [nodes.play(server_round, present) for server_round in (1, 2, 3)]
         joins = [[report.stage for report in plan.stages].count(Stage.JOIN) for plan in plans]
-        assert joins == [num_epochs, 1, 1]
+        assert joins[0] <= 3
+        assert joins[1:] == [1, 1]
         assert nodes.state.epoch is not None
         assert nodes.ids[0] not in nodes.state.epoch.committee
 

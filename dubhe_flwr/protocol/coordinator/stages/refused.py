@@ -31,7 +31,7 @@ class Refused:
 class CommitteeLost:
     """Members of the committee do not answer, or nodes do not accept the committee."""
 
-    members: tuple[int, ...]
+    members: tuple[int, ...]  # a member that occurs twice has failed twice
 
 
 def is_refused(context: Context, report: StageReport) -> bool:
@@ -55,7 +55,7 @@ def start_afresh(context: Context) -> tuple[Context, Join]:
 
 def appoint_anew(context: Context, lost: CommitteeLost) -> tuple[Context, Join]:
     """Register again in the same round; later committees include these members last."""
-    names = ", ".join(context.run.aliases.get(n, str(n)) for n in lost.members)
+    names = ", ".join(context.run.aliases.get(n, str(n)) for n in dict.fromkeys(lost.members))
     if context.round.num_renewals >= _MAX_RENEWALS:
         context.give_up(f"No committee opens the sums; the last one failed at {names}.", None)
     context = _with_failures(context, lost.members)

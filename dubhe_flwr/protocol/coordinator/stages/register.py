@@ -75,9 +75,10 @@ class Register(Awaiting):
             complaining = [n for n in report.lost.get(ERROR_REPLY, ()) if replies[n] == _COMPLAINT]
             first, *others = self.ready.committee
             context = with_complaints(context, first, complaining)
-            # Without the other members no sum opens; as they complained, they have a failure each.
-            if not set(others).isdisjoint(complaining):
-                return context.reported(report), CommitteeLost((first,))
+            # Without the other members no sum opens. The first one gets a failure for each member
+            # that complains, so that it has more than any of them if it sealed garbage for two.
+            if accusing := [node_id for node_id in others if node_id in complaining]:
+                return context.reported(report), CommitteeLost((first,) * len(accusing))
             if failed:
                 return context.reported(report), CommitteeLost(self.ready.committee)
         if failed and (self.ready.agents or joined.is_continued):
