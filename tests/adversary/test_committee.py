@@ -3,6 +3,7 @@
 N = 20 nodes of four classes with K = 10 and a pool of 12, so that sigma is 1.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -22,7 +23,7 @@ from protocol.federation import (
 )
 from protocol.nodes import set_policy, signing_key
 
-from dubhe_flwr.core.randomness import gaussian
+from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import ProtocolError, RefusedError, UntrustedError
 from dubhe_flwr.he import pads
 from dubhe_flwr.he.sealing import prefixed, seal_bytes
@@ -201,6 +202,53 @@ class TestAMember:
         other = next(n for n in nodes.ids if n not in batch.requests)
         with pytest.raises(RefusedError, match="not a member"):
             nodes.handle(other, next(iter(batch.fields.values())))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_order_of_requests_uses_a_pad_twice(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server sends old, changed and misdirected requests; each label has one vector, one sum."""
+    rng, nodes = generator(seed, "order"), federation(num_participants=12)
+    answer, hide, release = nodes.handle, Committee.hide, Committee.release
+    hidden, opened = defaultdict[Any, set[bytes]](set), defaultdict[Any, set[bytes]](set)
+
+    def handle(node_id: int, request: Any) -> Fields:
+        latest = nodes.session(node_id).memory.sequence
+        reply = answer(node_id, {**request, "sequence": latest + 1})
+        return {**reply, "sequence": request["sequence"]}
+
+    def noted_hide(vault: Committee, keys: bytes, label: Label, values: Any) -> bytes:
+        hidden[keys, label].add(values.tobytes())
+        return hide(vault, keys, label, values)
+
+    def noted_release(vault: Committee, member: Any, *rest: Any) -> OpenReply:
+        reply = release(vault, member, *rest)
+        request: Any = rest[3]
+        opened[member.pad_keys, rest[2]].add(request.covered + request.total + reply.sealed)
+        return reply
+
+    nodes.handle = handle  # type: ignore[method-assign]
+    monkeypatch.setattr(Committee, "hide", noted_hide)
+    monkeypatch.setattr(Committee, "release", noted_release)
+    sent: list[tuple[int, Fields]] = []
+    outcome: Any = nodes.begin(1)
+    while isinstance(outcome, Batch):
+        replies = nodes.deliver(outcome)
+        sent += outcome.fields.items()
+        for at in rng.integers(max(0, len(sent) - 50), len(sent), 20):
+            node_id, request = sent[at]
+            asked = nodes.ids[rng.integers(N)] if rng.random() < 0.3 else node_id
+            name = rng.choice(sorted(request.keys() - {"epoch", "stage", "version"}))
+            value: Any = request[name]
+            if isinstance(value, bytes) and value:
+                value = bytes([value[0] ^ 1]) + value[1:]
+            elif isinstance(value, int):
+                value = max(0, value + int(rng.integers(-1, 2)))
+            with suppress(ProtocolError):
+                nodes.handle(asked, {**request, name: value})
+        outcome = nodes.step(replies)
+    assert len(hidden) > N
+    assert opened
+    assert {len(vectors) for vectors in [*hidden.values(), *opened.values()]} == {1}
 
 
 class TestTheRoster:
