@@ -158,6 +158,7 @@ class Committee(Vault):
         if own.public_bytes not in member_keys:
             raise RefusedError("This node is not a member of this committee.")
         self.check_numbers(request.roster)
+        self.check_state(seat)  # or else the first member could choose the state
         if seat.pinned is not None:
             ranks = roster_ranks(seat.pinned, seat.epoch, announced, request.roster)
             if -1 in ranks or not _may_be_members([ranks[place] for place in places]):
