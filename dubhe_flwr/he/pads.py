@@ -26,6 +26,7 @@ NUMBER_BYTES: Final = 8
 Residues = NDArray[np.uint64]
 
 _MASK: Final = np.uint64(PRIME)
+_FEW: Final = 8  # the sum of fewer vectors fits 64 bits
 _LOW_32: Final = np.uint64(2**32 - 1)
 _LOW_29: Final = np.uint64(2**29 - 1)
 
@@ -61,7 +62,7 @@ def pads(keys: Iterable[bytes], name: bytes, number: int) -> Residues:
     """
     size = NUMBER_BYTES * number
     stream = b"".join([hashlib.shake_256(key + name).digest(size) for key in keys])
-    words = np.frombuffer(stream, dtype="<u8").astype(np.uint64).reshape(-1, number)
+    words = np.frombuffer(stream, dtype="<u8").reshape(-1, number)
     return reduced(words & _MASK)
 
 
@@ -78,6 +79,8 @@ def reduced(numbers: Residues) -> Residues:
 def total(vectors: Sequence[Residues] | Residues) -> Residues:
     """Return the sum of at most 2^30 vectors modulo the prime."""
     stacked = np.asarray(vectors, dtype=np.uint64)
+    if len(stacked) < _FEW:
+        return reduced(stacked.sum(axis=0))
     high, low = (stacked >> np.uint64(32)).sum(axis=0), (stacked & _LOW_32).sum(axis=0)
     # 2^61 is 1 modulo the prime, so the upper bits of high * 2^32 move to the bottom.
     return reduced((high >> np.uint64(29)) + ((high & _LOW_29) << np.uint64(32)) + low)
@@ -105,8 +108,8 @@ def untagged(vector: Residues, factors: Residues) -> NDArray[np.int64]:
 
     Raises `DecryptionError`, without detail, if the tag does not belong to the numbers.
     """
-    values = vector[:-1].tolist()
-    if not np.array_equal(tagged(values, factors), vector):
+    *values, tag = vector.tolist()
+    if sum(map(mul, values, factors.tolist())) % PRIME != tag:
         raise DecryptionError
     half = PRIME // 2
     return np.array([v - PRIME if v > half else v for v in values], dtype=np.int64)

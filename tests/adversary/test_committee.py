@@ -3,7 +3,8 @@
 N = 20 nodes of four classes with K = 10 and a pool of 12, so that sigma is 1.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -22,18 +23,23 @@ from protocol.federation import (
 )
 from protocol.nodes import set_policy, signing_key
 
-from dubhe_flwr.core.randomness import gaussian
+from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import ProtocolError, RefusedError, UntrustedError
 from dubhe_flwr.he import pads
 from dubhe_flwr.he.sealing import prefixed, seal_bytes
 from dubhe_flwr.he.signing import PinnedKeys
-from dubhe_flwr.protocol import Batch, Coordinator, Fields, Settings, Stage
+from dubhe_flwr.protocol import Batch, Coordinator, Fields, NodeFailure, Settings, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.settle import own_of
 from dubhe_flwr.protocol.rules.prices import advanced
 from dubhe_flwr.protocol.rules.rule import Population
 from dubhe_flwr.protocol.vaults import Label
-from dubhe_flwr.protocol.vaults.committee import CANDIDATES, Committee
+from dubhe_flwr.protocol.vaults.committee import (
+    CANDIDATES,
+    SEALED_GROUP_KEY_BYTES,
+    UNUSABLE_GROUP_KEY,
+    Committee,
+)
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinStatus, OpenReply, OpenRequest
 from dubhe_flwr.protocol.wire.roster import split
@@ -198,6 +204,53 @@ class TestAMember:
             nodes.handle(other, next(iter(batch.fields.values())))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_no_order_of_requests_uses_a_pad_twice(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server sends old, changed and misdirected requests; each label has one vector, one sum."""
+    rng, nodes = generator(seed, "order"), federation(num_participants=12)
+    answer, hide, release = nodes.handle, Committee.hide, Committee.release
+    hidden, opened = defaultdict[Any, set[bytes]](set), defaultdict[Any, set[bytes]](set)
+
+    def handle(node_id: int, request: Any) -> Fields:
+        latest = nodes.session(node_id).memory.sequence
+        reply = answer(node_id, {**request, "sequence": latest + 1})
+        return {**reply, "sequence": request["sequence"]}
+
+    def noted_hide(vault: Committee, keys: bytes, label: Label, values: Any) -> bytes:
+        hidden[keys, label].add(values.tobytes())
+        return hide(vault, keys, label, values)
+
+    def noted_release(vault: Committee, member: Any, *rest: Any) -> OpenReply:
+        reply = release(vault, member, *rest)
+        request: Any = rest[3]
+        opened[member.pad_keys, rest[2]].add(request.covered + request.total + reply.sealed)
+        return reply
+
+    nodes.handle = handle  # type: ignore[method-assign]
+    monkeypatch.setattr(Committee, "hide", noted_hide)
+    monkeypatch.setattr(Committee, "release", noted_release)
+    sent: list[tuple[int, Fields]] = []
+    outcome: Any = nodes.begin(1)
+    while isinstance(outcome, Batch):
+        replies = nodes.deliver(outcome)
+        sent += outcome.fields.items()
+        for at in rng.integers(max(0, len(sent) - 50), len(sent), 20):
+            node_id, request = sent[at]
+            asked = nodes.ids[rng.integers(N)] if rng.random() < 0.3 else node_id
+            name = rng.choice(sorted(request.keys() - {"epoch", "stage", "version"}))
+            value: Any = request[name]
+            if isinstance(value, bytes) and value:
+                value = bytes([value[0] ^ 1]) + value[1:]
+            elif isinstance(value, int):
+                value = max(0, value + int(rng.integers(-1, 2)))
+            with suppress(ProtocolError):
+                nodes.handle(asked, {**request, name: value})
+        outcome = nodes.step(replies)
+    assert len(hidden) > N
+    assert opened
+    assert {len(vectors) for vectors in [*hidden.values(), *opened.values()]} == {1}
+
+
 class TestTheRoster:
     """Members and nodes check who joined and who opens sums."""
 
@@ -359,6 +412,71 @@ class TestALie:
         assert stages.count(Stage.JOIN) == 4
         assert not any(plan.fallback for plan in plans)
 
+    @pytest.mark.parametrize(
+        ("victims", "num_registered", "committee"),
+        [((3, 8, 12, 17), [16, 20, 20], (1, 2, 4)), ((8, 12), [18, 18, 18], (0, 1, 2))],
+        ids=["a fifth of the nodes", "two"],
+    )
+    def test_a_first_member_that_leaves_nodes_out(
+        self, victims: tuple[int, ...], num_registered: list[int], committee: tuple[int, ...]
+    ) -> None:
+        """It seals garbage for some nodes: three can have it replaced, for two the log names it."""
+        nodes = federation()
+        seal_garbage(nodes, nodes.ids[0], lambda _members: victims)
+        plans = nodes.rounds(1, 3)
+        assert [plan.num_registered for plan in plans] == num_registered
+        names = ", ".join(map(str, victims))
+        said = f"The group key from 0 does not open at {names}: either"
+        for plan, number in zip(plans, num_registered, strict=True):
+            assert any(said in note for note in plan.notes) == (number < N)
+        assert tuple(map(nodes.ids.index, members_of(nodes))) == committee
+
+    @pytest.mark.parametrize("absent", [(), (4, 5)], ids=["six candidates", "four"])
+    @pytest.mark.parametrize(
+        "whom",
+        [lambda members: members[1:], lambda _members: (1, 2), lambda members: members[2:]],
+        ids=["the others", "the same two", "one of them"],
+    )
+    def test_a_first_member_that_leaves_other_members_out(
+        self, whom: Callable[[list[int]], Iterable[int]], absent: tuple[int, ...]
+    ) -> None:
+        """They cannot open sums, so all register again, with another first member."""
+        nodes = federation()
+        present = [node_id for row, node_id in enumerate(nodes.ids) if row not in absent]
+        seal_garbage(nodes, nodes.ids[0], whom)
+        plans = [nodes.play(server_round, present) for server_round in (1, 2, 3)]
+        joins = [[report.stage for report in plan.stages].count(Stage.JOIN) for plan in plans]
+        assert joins[0] <= 3
+        assert joins[1:] == [1, 1]
+        assert nodes.state.epoch is not None
+        assert nodes.ids[0] not in nodes.state.epoch.committee
+
+    def test_nodes_that_lie_about_their_key_are_believed_once(self) -> None:
+        """They stay out, as they wish, and put one member behind the others, but no second one."""
+        nodes, committees = federation(), []
+        liars = [nodes.ids[row] for row in (6, 8, 12, 17)]
+        nodes.alter_reply = lambda stage, node_id, reply: (
+            NodeFailure(UNUSABLE_GROUP_KEY)
+            if stage == Stage.REGISTER and node_id in liars
+            else reply
+        )
+        for server_round in range(1, 5):
+            plan = nodes.play(server_round)
+            assert plan.num_registered == N - len(liars)
+            assert any("does not open at 6, 8, 12, 17" in note for note in plan.notes)
+            committees.append(tuple(map(nodes.ids.index, members_of(nodes))))
+        assert committees == [(0, 1, 2), (1, 2, 3), (1, 2, 3), (1, 2, 3)]
+
+    def test_one_of_four_nodes_cannot_stop_the_rest(self) -> None:
+        """It says in every epoch that its key does not open; the others go on without it."""
+        nodes = federation(number=4, num_participants=3, determination=None, max_registered=20)
+        nodes.alter_reply = lambda stage, node_id, reply: (
+            NodeFailure(UNUSABLE_GROUP_KEY)
+            if (stage, node_id) == (Stage.REGISTER, nodes.ids[3])
+            else reply
+        )
+        assert [plan.num_registered for plan in nodes.rounds(1, 3)] == [3, 3, 3]
+
     def test_a_total_that_the_server_changes_is_noticed(self) -> None:
         """The server does not know the factors of the tag, and no node reads such a sum."""
         nodes = federation()
@@ -467,6 +585,39 @@ class TestALie:
         assert [plan.num_registered for plan in plans] == [N - 2] * 2
         stages = [report.stage for plan in plans for report in plan.stages]
         assert stages.count(Stage.JOIN) == 3
+
+    def test_two_members_push_nobody_out(self) -> None:
+        """They do not trust half of the nodes; the third accepted them, so it costs an epoch."""
+        nodes = federation()
+        ranks = numbers(*[row if row < 10 else -1 for row in range(N)])
+        objection: Any = {"group-digest": b"", "sealed-keys": b"", "ranks": ranks}
+        nodes.alter_reply = lambda stage, node_id, reply: (
+            {**reply, **objection} if stage == Stage.APPOINT and node_id in nodes.ids[:2] else reply
+        )
+        plans = nodes.rounds(1, 2)
+        assert [plan.num_registered for plan in plans] == [N, N]
+        stages = [report.stage for plan in plans for report in plan.stages]
+        assert stages.count(Stage.JOIN) == 3
+
+
+def seal_garbage(nodes: Nodes, liar: int, victims: Callable[[list[int]], Iterable[int]]) -> None:
+    """Let a first member seal garbage for some places of the roster, given the members' places."""
+    members: list[int] = []
+
+    def note(stage: str, _node_id: int, request: Any) -> Any:
+        if stage == Stage.APPOINT:
+            members[:] = np.frombuffer(request["members"], ">i8").tolist()
+        return request
+
+    def lie(stage: str, node_id: int, reply: Any) -> Any:
+        if (stage, node_id) != (Stage.APPOINT, liar) or not reply["sealed-keys"]:
+            return reply
+        sealed = list(split(reply["sealed-keys"], SEALED_GROUP_KEY_BYTES))
+        for place in victims(members):
+            sealed[place] = bytes(SEALED_GROUP_KEY_BYTES)
+        return {**reply, "sealed-keys": b"".join(sealed)}
+
+    nodes.alter_request, nodes.alter_reply = note, lie
 
 
 def noise_of_members(monkeypatch: pytest.MonkeyPatch) -> list[float]:

@@ -84,6 +84,13 @@ def error_of_guess(logs: Floats, prior: Floats, labels: Floats) -> float:
     return float(np.median(errors[0]) / np.median(errors[1]))
 
 
+def share_named(logs: Floats, prior: Floats, labels: Floats) -> float:
+    """Return for what share of clients the likeliest class is their most frequent one."""
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    votes = weights @ np.eye(C)[prior.argmax(axis=1)]
+    return float(np.mean(votes.argmax(axis=1) == labels.argmax(axis=1)))
+
+
 def claim(mix: Floats, rng: np.random.Generator) -> Floats:
     """Return the means of an opening that claims this class mix, with a random mean square."""
     return np.append(mix / mix.sum(), rng.uniform(0.2, 0.9))
@@ -99,8 +106,11 @@ def random_mix(kind: int, rng: np.random.Generator) -> Floats:
     return np.where(np.isin(range(C), large), 6.0, 1.0)
 
 
-def error_after_asking(claims: list[Floats], rng: np.random.Generator) -> float:
-    """Return the error of a guess, after a server claimed other openings than the nodes sent.
+def asked(claims: list[Floats], rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+    """Return what a server knows that claimed other openings than the nodes sent.
+
+    These are the logarithms of the likelihoods of possible labels for each client, shape (M, J),
+    the possible labels and the real ones.
 
     It claims one in each of 36 periods, until the whole budget of sums is spent. Nodes take a new
     probability for as many of them as there are claims. In a period, 150 draws tell which level of
@@ -125,7 +135,7 @@ def error_after_asking(claims: list[Floats], rng: np.random.Generator) -> float:
             above, below = (binom.pmf(yes, num_draws, level) for level in nearest)
             logs += np.log(upper * above + (1.0 - upper) * below + 1e-300)
     assert not waiting
-    return error_of_guess(logs, prior, labels)
+    return logs, prior, labels
 
 
 class TestAWatchedNode:
@@ -153,7 +163,10 @@ class TestAWatchedNode:
         claims = [
             claim(np.where(np.isin(range(C), [0, other]), 6.0, 1.0), rng) for other in (1, 2, 3)
         ]
-        assert error_after_asking(claims, rng) == pytest.approx(0.60, abs=0.06)
+        logs, prior, labels = asked(claims, rng)
+        assert error_of_guess(logs, prior, labels) == pytest.approx(0.60, abs=0.06)
+        named = [share_named(each, prior, labels) for each in (logs, np.zeros_like(logs))]
+        assert named == pytest.approx([0.68, 0.30], abs=0.06)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", range(4))
@@ -162,12 +175,17 @@ class TestAWatchedNode:
         for seed in range(5):
             rng = np.random.default_rng([kind, seed])
             claims = [claim(random_mix(kind, rng), rng) for _ in range(3)]
-            assert error_after_asking(claims, rng) > 0.60 - 0.06
+            assert error_of_guess(*asked(claims, rng)) > 0.60 - 0.06
 
     def test_a_server_that_steers_prices_makes_all_sums_tell_more(self) -> None:
-        """It shifts the sums, so that all nodes volunteer, and their labels enter in full."""
+        """It shifts the sums, so that all nodes volunteer, and their labels enter in full.
+
+        With all nodes but the victim and two members, it names the class of every client that has
+        a single one.
+        """
         rng, design = np.random.default_rng(1), PriceDesign(C, K, float(V), sigma=1.5)
         prior, labels = drawn(common_law(), 20_000, rng), drawn(common_law(), 100, rng)
+        labels = np.concatenate([labels, np.eye(C)])
         state = design.advance(PriceState(), np.append(np.full(C, 0.1), 0.3), N, 3.0)
         for _ in range(7):
             state = design.advance(state, np.zeros(C), N, 3.0)
@@ -176,7 +194,11 @@ class TestAWatchedNode:
         deviation = 1.5 / np.sqrt(C * 9 * 7 / 9)  # of an honest member; the first two tell less
         seen = labels + deviation * rng.normal(size=labels.shape)
         logs = -((seen[:, None] - prior) ** 2).sum(axis=2) / (2.0 * deviation**2)
-        assert error_of_guess(logs, prior, labels) == pytest.approx(0.57, abs=0.06)
+        drawn_at_random, of_one_class = slice(100), slice(100, None)
+        logs_of, labels_of = logs[drawn_at_random], labels[drawn_at_random]
+        assert error_of_guess(logs_of, prior, labels_of) == pytest.approx(0.57, abs=0.06)
+        assert share_named(logs_of, prior, labels_of) == pytest.approx(0.71, abs=0.06)
+        assert share_named(logs[of_one_class], prior, labels[of_one_class]) == 1.0
 
 
 class TestALyingClient:

@@ -12,7 +12,8 @@ from protocol.federation import Federation, counts_with_rare_classes, dubhe, epo
 from protocol.nodes import set_policy
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.protocol import Memory, Plan
+from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.protocol import Memory, Plan, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.rules import prices
 from dubhe_flwr.rules import Prices, Tries
@@ -127,6 +128,36 @@ def test_a_lying_sealer_costs_an_epoch(
     said = "The committee failed" if determination is COMMITTEE else "another one is asked"
     assert any(said in note for note in plan.notes)
     assert not play(nodes, 3).notes
+    assert is_warm(nodes)
+
+
+def test_members_vouch_for_the_last_prices() -> None:
+    """If a server names an unknown epoch, a lying first member cannot invent its prices."""
+    nodes = real_nodes()
+    run = replace(nodes.state.run, continued=bytes(16), settled=frozenset(nodes.ids))
+    nodes.state = replace(nodes.state, run=run)
+    batch = nodes.until(Stage.APPOINT)
+    assert len(batch.requests) == 3
+    for node_id, request in batch.fields.items():
+        with pytest.raises(RefusedError, match="did not settle in the last epoch"):
+            nodes.handle(node_id, request)
+
+
+def test_all_three_members_have_settled() -> None:
+    """If too few candidates know the last prices, the epoch starts afresh in the same round."""
+    nodes = real_nodes()
+    lost = [nodes.ids[row] for row in (1, 2, 4, 5)]
+    nodes.alter_reply = lambda stage, node_id, reply: (
+        None if stage == Stage.SETTLE and node_id in lost else reply
+    )
+    nodes.play(1)
+    nodes.alter_reply = lambda _stage, _node_id, reply: reply
+    plan = nodes.play(2)
+    assert not plan.fallback
+    assert "No agent passed on the result of the last epoch" in plan.notes[0]
+    assert not is_warm(nodes)
+    assert not nodes.errors
+    assert not nodes.play(3).notes
     assert is_warm(nodes)
 
 

@@ -35,6 +35,7 @@ from dubhe_flwr.errors import (
     InvalidCiphertextError,
     MalformedMessageError,
     RefusedError,
+    SealError,
     UntrustedError,
 )
 from dubhe_flwr.he import pads
@@ -70,6 +71,9 @@ from dubhe_flwr.protocol.wire.statements import (
 
 CANDIDATES: Final = 2 * COMMITTEE
 """The members of a committee are among this many trusted keys at the top of the list."""
+
+UNUSABLE_GROUP_KEY: Final = "The group key does not open, or is not the one that was announced."
+"""A node's complaint about the first member, which the server counts."""
 
 SEALED_GROUP_KEY_BYTES: Final = ENCAPSULATED_KEY_BYTES + pads.KEY_BYTES + TAG_BYTES
 _DIGEST_BYTES: Final = 32
@@ -154,6 +158,7 @@ class Committee(Vault):
         if own.public_bytes not in member_keys:
             raise RefusedError("This node is not a member of this committee.")
         self.check_numbers(request.roster)
+        self.check_state(seat)  # or else the first member could choose the state
         if seat.pinned is not None:
             ranks = roster_ranks(seat.pinned, seat.epoch, announced, request.roster)
             if -1 in ranks or not _may_be_members([ranks[place] for place in places]):
@@ -287,11 +292,14 @@ class Committee(Vault):
         if len(set(member_keys)) < COMMITTEE:
             raise RefusedError("A committee has three members.")
         info = prefixed(b"group", scope, own.public_bytes)
-        made = own.decrypt(appointed.sealed_key, info)
-        state = self.opened_state(request, made)
+        try:
+            made = own.decrypt(appointed.sealed_key, info)
+            state = self.opened_state(request, made)
+        except SealError:
+            raise RefusedError(UNUSABLE_GROUP_KEY) from None
         group = _bound(made, state)
         if len(made) != pads.KEY_BYTES or _digest(group) != appointed.group_digest:
-            raise RefusedError("The group key is not the one that the first member made.")
+            raise RefusedError(UNUSABLE_GROUP_KEY)
         pad_keys = b"".join(
             _pad_key(own, member, scope, member, own.public_bytes) for member in member_keys
         )
@@ -318,8 +326,7 @@ class Committee(Vault):
         if len(total) != size + _DIGEST_BYTES + COMMITTEE * part_size:
             raise DecryptionError
         summed, covered = total[:size], total[size : size + _DIGEST_BYTES]
-        vector = pads.read(summed, number + 1)
-        signers = list(split(own.signers, SIGNER_BYTES))
+        signers, parts = list(split(own.signers, SIGNER_BYTES)), []
         statement = self._opened_statement(own, label, covered, num_clients, summed)
         cipher = AESGCM(_release_key(own.group, label, covered, summed))
         for place, part in enumerate(split(total[size + _DIGEST_BYTES :], part_size)):
@@ -328,10 +335,12 @@ class Committee(Vault):
             if own.pinned and not is_signed_by(signers[place], signed, signature):
                 raise DecryptionError
             try:
-                opened = cipher.decrypt(_nonce(place), sealed, None)
+                parts.append(cipher.decrypt(_nonce(place), sealed, None))
             except InvalidTag:
                 raise DecryptionError from None
-            vector = pads.difference(vector, pads.read(opened, number + 1))
+        read = pads.read(b"".join([summed, *parts]), (1 + COMMITTEE) * (number + 1))
+        vectors = read.reshape(1 + COMMITTEE, -1)
+        vector = pads.difference(vectors[0], pads.total(vectors[1:]))
         sums = pads.untagged(vector, _factors(own.group, label, number))
         return self.fields[label.field].check_sum(sums, num_clients)
 

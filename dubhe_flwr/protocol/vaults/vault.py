@@ -108,12 +108,16 @@ class Vault(ABC):
         del seat, request
         raise RefusedError("No node makes a key for this epoch.")
 
+    def check_state(self, seat: Seat) -> None:
+        """Raise `RefusedError` if a node has to know how the last epoch ended, and does not."""
+        if self.announced.continues is not None and not seat.state:
+            raise RefusedError("This node did not settle in the last epoch.")
+
     def sealed_state(self, seat: Seat, key: bytes) -> bytes | None:
         """Return how the last epoch ended, sealed once under a new key; None if nobody needs it."""
         if self.announced.continues is None:
             return None
-        if not seat.state:
-            raise RefusedError("This node did not settle in the last epoch.")
+        self.check_state(seat)
         return _state_cipher(key).encrypt(_NONCE, seat.state, None)
 
     def opened_state(self, request: RegisterRequest, key: bytes) -> bytes:

@@ -44,7 +44,7 @@ class Appoint(AwaitingMembers):
         """
         context.check_quorum(len(joined.members), "part of the epoch", None, least=COMMITTEE)
         members = _members(context, joined)
-        if joined.is_continued and not context.run.settled.issuperset(members[:1]):
+        if joined.is_continued and not context.run.settled.issuperset(members):
             return start_afresh(context)
         if len(members) == COMMITTEE:
             places = list(joined.members)

@@ -31,7 +31,7 @@ class Refused:
 class CommitteeLost:
     """Members of the committee do not answer, or nodes do not accept the committee."""
 
-    members: tuple[int, ...]
+    members: tuple[int, ...]  # a member that occurs twice has failed twice
 
 
 def is_refused(context: Context, report: StageReport) -> bool:
@@ -55,7 +55,7 @@ def start_afresh(context: Context) -> tuple[Context, Join]:
 
 def appoint_anew(context: Context, lost: CommitteeLost) -> tuple[Context, Join]:
     """Register again in the same round; later committees include these members last."""
-    names = ", ".join(context.run.aliases.get(n, str(n)) for n in lost.members)
+    names = ", ".join(context.run.aliases.get(n, str(n)) for n in dict.fromkeys(lost.members))
     if context.round.num_renewals >= _MAX_RENEWALS:
         context.give_up(f"No committee opens the sums; the last one failed at {names}.", None)
     context = _with_failures(context, lost.members)
@@ -82,6 +82,30 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
     run = replace(run, continued=None)
     this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)
     return Join.begin(replace(context, run=run, round=this_round))
+
+
+def with_complaints(
+    context: Context, first: int, complaining: Collection[int], *, are_few: bool
+) -> Context:
+    """Note which nodes cannot use the group key, and count failures for both sides.
+
+    Nobody can tell whether the first member sealed garbage or the nodes lie, unless too many
+    complain to be lying. So a node that complains more often than once is not believed, unless the
+    member has failed as often; and it takes `min_cohort` nodes that are believed to put the member
+    behind the other candidates.
+    """
+    if not complaining:
+        return context
+    aliases, failures = context.run.aliases, context.run.failures
+    believed = [n for n in complaining if failures.get(n, 0) <= failures.get(first, 0)]
+    is_blamed = len(believed) >= context.settings.min_cohort
+    failed = [*(complaining if are_few else []), *([first] if is_blamed else [])]
+    context = _with_failures(context, failed)
+    names = ", ".join(aliases.get(n, str(n)) for n in complaining)
+    return context.noted(
+        f"The group key from {aliases.get(first, first)} does not open at {names}: either the "
+        "first member or these nodes are lying."
+    )
 
 
 def _with_failures(context: Context, node_ids: Collection[int]) -> Context:

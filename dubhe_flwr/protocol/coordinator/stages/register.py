@@ -2,15 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, ReadyToRegister
-from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost
-from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost, with_complaints
+from dubhe_flwr.protocol.plan import ERROR_REPLY, NodeFailure, Replies
 from dubhe_flwr.protocol.replies import accept_replies
+from dubhe_flwr.protocol.vaults.committee import UNUSABLE_GROUP_KEY
 from dubhe_flwr.protocol.wire.messages import RegisterReply, RuleSum, Stage
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
+
+_COMPLAINT: Final = NodeFailure(UNUSABLE_GROUP_KEY)
 
 
 @dataclass(frozen=True)
@@ -59,14 +63,24 @@ class Register(Awaiting):
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         settings, num_joined = context.settings, len(joined.members)
-        enough = max(settings.least_nodes, (1.0 - settings.max_unregistered) * num_joined)
         # A key that does not open causes an error reply. A new key would not help silent nodes.
-        failed = num_joined - report.num_errors < enough
+        # One node must not bring down every epoch of a few nodes by saying that its key does not.
+        most_errors = max(1.0, settings.max_unregistered * num_joined)
+        too_few = num_joined - report.num_errors < settings.least_nodes
+        failed = too_few or report.num_errors > most_errors
         if joined.is_continued:
             settled = context.run.settled & joined.members.keys()
             failed |= 2 * len(settled & accepted.keys()) < len(settled)
-        if failed and self.ready.committee:
-            return context.reported(report), CommitteeLost(self.ready.committee)
+        if self.ready.committee:
+            complaining = [n for n in report.lost.get(ERROR_REPLY, ()) if replies[n] == _COMPLAINT]
+            first, *others = self.ready.committee
+            context = with_complaints(context, first, complaining, are_few=not failed)
+            # Without the other members no sum opens. The first one gets a failure for each member
+            # that complains, so that it has more than any of them if it sealed garbage for two.
+            if accusing := [node_id for node_id in others if node_id in complaining]:
+                return context.reported(report), CommitteeLost((first,) * len(accusing))
+            if failed:
+                return context.reported(report), CommitteeLost(self.ready.committee)
         if failed and (self.ready.agents or joined.is_continued):
             context = context.reported(report)
             context = context.noted("The key of an agent did not open; another one is asked.")
