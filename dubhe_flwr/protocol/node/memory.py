@@ -35,6 +35,7 @@ _PATIENCE: Final = 5.0
 
 _VERSION: Final = 12
 _VERSION_KEY: Final = "version"
+_Told = tuple[float, float, float]
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
 
 
@@ -87,15 +88,37 @@ class LabelBudget(Hidden):
         """Return the budget of these label counts, which starts at 0 if they are new."""
         if label_counts == self.label_counts:
             return self
+        known = self.known()
+        told = known.pop(_digest(label_counts), (0.0, 0.0, 0.0))
+        return LabelBudget._of(label_counts, told, known)
+
+    def merged(self, other: "LabelBudget") -> "LabelBudget":
+        """Return the budget of the same label counts, with whatever two records say was spent."""
+        known = self.known()
+        for key, (spent, *others) in other.known().items():
+            own_spent, *own = known.get(key, (0.0, 0.0, 0.0))
+            chance, taken_at = max(own, others, key=lambda each: each[1])
+            known[key] = max(own_spent, spent), chance, taken_at
+        told = known.pop(_digest(self.label_counts), (0.0, 0.0, 0.0))
+        return LabelBudget._of(self.label_counts, told, known)
+
+    def known(self) -> dict[bytes, _Told]:
+        """Return what was spent, chance and taken_at, by SHA-256 of the label counts."""
         numbers = iter(self.earlier_told)
         told = zip(numbers, numbers, numbers, strict=False)
         known = dict(zip(split(self.earlier, DIGEST_BYTES), told, strict=False))
         if self.spent:
             known[_digest(self.label_counts)] = self.spent, self.chance, self.taken_at
-        spent, chance, taken_at = known.pop(_digest(label_counts), (0.0, 0.0, 0.0))
+        return known
+
+    @classmethod
+    def _of(
+        cls, label_counts: tuple[int, ...], told: _Told, known: Mapping[bytes, _Told]
+    ) -> "LabelBudget":
+        """Return the budget of label counts, given what is known about them and about others."""
         kept = sorted(known.items(), key=lambda each: -each[1][0])[:_REMEMBERED_COUNTS]
         earlier, earlier_told = b"".join(key for key, _ in kept), chain(*(each for _, each in kept))
-        return LabelBudget(label_counts, spent, chance, taken_at, earlier, tuple(earlier_told))
+        return cls(label_counts, *told, earlier, tuple(earlier_told))
 
     def charged(self, share: float) -> "LabelBudget":
         """Return the budget after a sum that costs this share of it.
@@ -163,6 +186,13 @@ class Allowance:
     num_epochs: int = 0
     num_draws: int = 0
 
+    def merged(self, other: "Allowance") -> "Allowance":
+        """Return what was used according to two records, of which the later day counts."""
+        if self.day != other.day:
+            return max(self, other, key=lambda each: each.day)
+        num_epochs = max(self.num_epochs, other.num_epochs)
+        return Allowance(self.day, num_epochs, max(self.num_draws, other.num_draws))
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Ledger(Hidden):
@@ -224,19 +254,16 @@ class Memory(Hidden):
         return Ledger(self.allowance, self.budget)
 
     def with_ledger(self, ledger: Ledger) -> "Memory":
-        """Return the memory with what other runs have spent, taken from a ledger."""
-        joined, budget = self.joined, ledger.budget
+        """Return the memory with what other runs have spent, taken from a ledger.
+
+        The ledger may have been lost in the meantime, so what is spent never gets less.
+        """
+        joined = self.joined
         if joined is not None:
-            own, others = joined.budget, budget.of(joined.label_counts)
-            latest = max(own, others, key=lambda each: each.taken_at)
-            told = replace(
-                others,
-                spent=max(own.spent, others.spent),
-                chance=latest.chance,
-                taken_at=latest.taken_at,
-            )
-            joined = replace(joined, budget=told)
-        return replace(self, allowance=ledger.allowance, budget=budget, joined=joined)
+            joined = replace(joined, budget=joined.budget.merged(ledger.budget))
+        allowance = self.allowance.merged(ledger.allowance)
+        budget = ledger.budget.merged(self.budget)
+        return replace(self, allowance=allowance, budget=budget, joined=joined)
 
 
 def _rule_of(announced: JoinRequest) -> tuple[str, str, bool]:

@@ -129,8 +129,25 @@ def test_a_ledger_carries_what_other_runs_spent() -> None:
         assert joined is not None
         assert (joined.budget.spent, joined.budget.chance, joined.budget.taken_at) == expected
         assert joined.budget.of(others.label_counts).spent == 0.75
-    away = replace(MEMORY, joined=None).with_ledger(ledger)
-    assert (away.ledger, away.joined) == (ledger, None)
+    away = replace(MEMORY, joined=None, allowance=Allowance(), budget=LabelBudget())
+    assert away.with_ledger(ledger) == replace(
+        away, allowance=Allowance(5, 1), budget=ledger.budget
+    )
+
+
+def test_a_ledger_that_is_lost_resets_nothing_during_a_run() -> None:
+    """Nor does an older copy: the node's own memory says what it has spent."""
+    counts, others = (4, 5), (9, 20, 30)
+    earlier = LabelBudget(others, 0.5, 1.2, 0.25).of(counts)
+    spent = replace(earlier, spent=0.75, chance=1.5, taken_at=0.75)
+    memory = Memory(allowance=Allowance(7, 3, 40), budget=spent)
+    older = Ledger(Allowance(7, 5, 20), LabelBudget(others, 0.6, 0.9, 0.1))
+    for ledger, epochs, of_others in ((Ledger(), 3, 0.5), (older, 5, 0.6)):
+        told = memory.with_ledger(ledger)
+        assert told.allowance == Allowance(7, epochs, 40)
+        mine, theirs = told.budget.of(counts), told.budget.of(others)
+        assert (mine.spent, mine.chance, mine.taken_at) == (0.75, 1.5, 0.75)
+        assert (theirs.spent, theirs.chance, theirs.taken_at) == (of_others, 1.2, 0.25)
 
 
 def test_a_budget_outlasts_other_label_counts() -> None:
@@ -147,7 +164,7 @@ def test_a_budget_outlasts_other_label_counts() -> None:
     assert [one.of((number, 1)).spent for number in (61, 62, 98)] == [0.0625, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("share", [1 / 64, 1 / 11])
+@pytest.mark.parametrize("share", [1 / 36, 1 / 9])
 def test_labels_have_at_most_three_probabilities(share: float) -> None:
     """A node takes another one only after five times as many sums, whenever it is asked to draw."""
     budget, taken = LabelBudget(), []
@@ -156,12 +173,12 @@ def test_labels_have_at_most_three_probabilities(share: float) -> None:
         if not budget.keeps_chance:
             budget = budget.drawn(0.5)
             taken.append(num_sums)
-    assert taken == ([1, 5, 25] if share == 1 / 64 else [1, 5])
+    assert taken == ([1, 5, 25] if share == 1 / 36 else [1, 5])
     assert budget.is_spent(share)
 
 
-def test_a_sum_with_less_noise_costs_more() -> None:
-    """The four sums of a small pool use up the budget of 64 sums of a large pool."""
+def test_a_spent_budget_has_room_for_no_sum() -> None:
+    """However little it costs."""
     budget = LabelBudget()
     for _ in range(4):
         assert not budget.is_spent(1 / 4)
