@@ -69,8 +69,8 @@ class LabelBudget(Hidden):
 
     Each sum spends a part of the budget. Draws reveal the probability P with which they are made,
     so a node keeps P, relative to V / N, until the labels have spent five times as much as when it
-    took this P. With the default noise, the first sum spends at least a sixty-fourth of the budget,
-    which leaves room for three such probabilities.
+    took this P. With the default noise, any sum spends at least a thirty-sixth of the budget, which
+    leaves room for three such probabilities.
 
     If label counts change and change back, their budget picks up where it left off. This also holds
     if two runs at once balance different histograms of a node's data.
