@@ -63,7 +63,7 @@ def test_a_sum_of_another_shape_is_not_opened(change: dict[str, bytes], reason: 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"committee.group-digest": bytes(32)}, "not the one that the first member made"),
+        ({"committee.group-digest": bytes(32)}, "not the one that was announced"),
         ({"committee.member-keys": bytes(96)}, "A committee has three members"),
     ],
 )
