@@ -72,8 +72,8 @@ class Prices(Rule):
         Cost of selecting the same clients again and again, relative to how much the clients'
         labels differ.
     local_skew : float (default: 0)
-        Cost of the chosen clients' own skew. It matters little for a small network with SGD; with
-        Adam or ResNet18, 1 is a good value, together with ``coverage=0.1``.
+        Cost of the chosen clients' own skew. A small network gains nothing from it; a deep one such
+        as ResNet18 may gain from 1, together with ``coverage=0.1``.
     target : sequence of float or "own", optional (default: all classes equally often)
         Desired share of each class in a round's data, or "own" for the federation's own mix.
     noise : float (default: 1.5)
