@@ -14,6 +14,7 @@ FILES: Final = [
 BANNED: Final = (
     (r'"""Of\b', 0, '"""Of V, within which its sum is met."""'),
     (r"\bis an? `{0,2}[\w.]*Error\b", 0, "It is a\n    # `SettingsError` if K is too large."),
+    (r"\b(?<!times\s)(?<!twice\s)(?:so|as) many\b", 0, "It needs K, and so\nmany nodes join."),
     (r"\bbeside\b", 0, "No sums beside the registry."),
     (r"\b(?:that|those) of\b", 9, "The cost is that\nof the paper."),
 )

@@ -81,7 +81,7 @@ class RecordedSelection(Selection):
         self._evaluation_bytes_down = 0
 
     def _losses(self, node_ids: Sequence[int]) -> dict[int, float]:
-        """Have clients evaluate the current model; a failed client is an error."""
+        """Have clients evaluate the current model; raise an error if one fails."""
         clients, parameters = self._to_evaluate
         asked = [(clients[node_id], EvaluateIns(parameters, {})) for node_id in node_ids]
         self._evaluation_bytes_down += _num_bytes([parameters]) * len(asked)
@@ -114,7 +114,7 @@ class RecordedSelection(Selection):
         results: list[tuple[ClientProxy, FitRes]],
         failures: list[tuple[ClientProxy, FitRes] | BaseException],
     ) -> tuple[Parameters | None, dict[str, Scalar]]:
-        """Aggregate, and count the bytes of the updates; a failed client is an error."""
+        """Aggregate, and count the bytes of the updates; raise an error if a client fails."""
         self._training_seconds += time.perf_counter() - self._training_began
         refuse_failures(server_round, results, failures)
         self._update_bytes_up += _num_bytes(result.parameters for _, result in results)
