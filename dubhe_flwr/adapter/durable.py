@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -26,12 +26,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _flush_folder(path: Path) -> None:
-    """Flush the new name to the disk."""
-    try:
+    """Flush the new name to the disk; Windows and some network file systems cannot."""
+    with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
-    except PermissionError:  # Windows cannot open a folder
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

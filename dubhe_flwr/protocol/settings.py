@@ -270,8 +270,9 @@ class Settings:
             )
         draws = each.num_draws * each.pool * interval
         if draws > self.max_draws_per_epoch:
+            name = f"The default {each}" if self.determination is None else each
             raise SettingsError(
-                f"{each} in each of registration_interval={interval} rounds makes {draws} "
+                f"{name} in each of registration_interval={interval} rounds makes {draws} "
                 f"draws, above max_draws_per_epoch={self.max_draws_per_epoch}; lower one of "
                 "them, or raise the budget and accept the loss of privacy."
             )

@@ -143,6 +143,25 @@ def test_members_vouch_for_the_last_prices() -> None:
             nodes.handle(node_id, request)
 
 
+def test_no_probability_is_free() -> None:
+    """A node that is told of too few nodes for prices registers free; it then reads no real sum."""
+    nodes = federation(COMMITTEE, 3)
+    play(nodes, 1)
+    new = nodes.ids[NUM_CLIENTS]
+    nodes.alter_request = lambda stage, node_id, request: (
+        {**request, "num-joined": 19} if (stage, node_id) == (Stage.REGISTER, new) else request
+    )
+    play(nodes, 2)
+    assert is_warm(nodes)
+    own = joined(nodes, new)
+    assert own.budget.spent == 0.0
+    assert own.registered is not None
+    assert own.registered.reading is None
+    assert {str(error) for error in nodes.errors} == {
+        f"A sum over {NUM_CLIENTS} clients covers too few or too many."
+    }
+
+
 def test_all_three_members_have_settled() -> None:
     """If too few candidates know the last prices, the epoch starts afresh in the same round."""
     nodes = real_nodes()

@@ -232,6 +232,7 @@ def _sums() -> Iterator[Case]:
         ("of two clients", {"num-clients": 2}),
         ("of fewer than half of the nodes that joined", FEWER_THAN_HALF),
         ("of more clients than there may be", {"num-clients": 21}),
+        ("of more clients than joined", {"num-clients": 11}),
         ("of fewer clients than it says", {"num-clients": 10}),
         ("of more clients than it says", {"num-clients": 8}),
         ("with one more", {"total": one_more}),
@@ -244,9 +245,9 @@ def _sums() -> Iterator[Case]:
         ("under another key", {"sums": foreign}),
         ("that is exchange 1", {"exchange": 1}),
     ):
-        values = draw(**changes)
-        yield refused_session(f"a sum {name}", registered(), "participate", values)
-        yield refused_session(f"a sum {name}, to settle", registered(), "settle", values)
+        values, one_lost = draw(**changes), registered(num_joined=len(COUNTS) + 1)
+        yield refused_session(f"a sum {name}", one_lost, "participate", values)
+        yield refused_session(f"a sum {name}, to settle", one_lost, "settle", values)
     for name, vector in (
         ("that is not in the clear", sum_request()["sums"]),
         ("with a number below zero", b"\x80" + sum_request(CLEAR)["sums"][1:]),
@@ -334,7 +335,7 @@ def _draws() -> Iterator[Case]:
     full = answers(ask("participate", values | rounds_to_draw(1, 66)), told)
     more = refused(ask("participate", values | rounds_to_draw(1, 1), 4))
     name = "draws of twelve volunteers for four places, which count three times"
-    yield session(name, registered(many), full, more)
+    yield session(name, registered(many, num_joined=20), full, more)
 
 
 def _determine() -> Iterator[Case]:

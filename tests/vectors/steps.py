@@ -47,10 +47,10 @@ def joined(announced: Announced = ANNOUNCED, **more: Any) -> Case:
     } | more  # fmt: skip
 
 
-def registered(announced: Announced = ANNOUNCED) -> Case:
+def registered(announced: Announced = ANNOUNCED, num_joined: int = len(COUNTS)) -> Case:
     """Return the memory of a node that registered."""
     key = {"modulus": MODULUS.hex(), "p": f"{P:064x}"} if announced["vault"] == "paillier" else {}
-    return joined(announced, registered=True, **{"num-joined": len(COUNTS)}, **key)
+    return joined(announced, registered=True, **{"num-joined": num_joined}, **key)
 
 
 def ask(

@@ -190,10 +190,15 @@ def decrypted_sum(
 
 
 def _check_number(joined: Membership, registered: Registration, request: RuleSum) -> None:
-    """Refuse a sum over too few or too many clients, and any sum after the rule is settled."""
+    """Refuse a sum over too few or too many clients, and any sum after the rule is settled.
+
+    No sum covers more nodes than joined. Otherwise a server could name so few that nothing is
+    charged, and then show a sum from which the node gets a probability that depends on its labels.
+    """
     num_clients, announced = request.num_clients, joined.announced
     reading = registered.reading
-    most = announced.max_clients if reading is None else reading.num_registered
+    joining = min(announced.max_clients, registered.num_joined)
+    most = joining if reading is None else reading.num_registered
     least = max(announced.min_cohort, -(-registered.num_joined // 2))
     if not least <= num_clients <= most:
         raise RefusedError(f"A sum over {num_clients} clients covers too few or too many.")

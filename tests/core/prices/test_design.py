@@ -216,6 +216,18 @@ def test_warm_periods_take_one_sum(num_clients: int, emd: float) -> None:
     assert np.mean(warm) < 1.25 * np.mean(cold)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_weights_that_noise_hides_do_not_run_away(seed: int) -> None:
+    """The opening may say that all clients weigh the same; then g stays small, and V is met."""
+    rng = np.random.default_rng(seed)
+    weights = rng.choice([0.4, 0.8, 1.2], 100)
+    design = PriceDesign(10, 10, 32.0, largest_weight=4.0, sigma=1.5)
+    federation = Federation(design, with_emd(100, 10, 1.5, seed), weights, 3.0, seed)
+    federation.settle()
+    assert abs(federation.state.point[-1]) < 20
+    assert federation.probabilities().sum() == pytest.approx(32, rel=0.5)
+
+
 def test_many_classes_settle_despite_noise() -> None:
     """V is met even if the noise of three members is as large as the sum of a class."""
     rows = np.random.default_rng(0).dirichlet(20 * half_normal(100), 1000)
