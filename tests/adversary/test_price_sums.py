@@ -30,8 +30,8 @@ from dubhe_flwr.rules import Frame, Own, Population, Prices
 BOUND, MARGIN = 0.8, 0.05
 # For an attacker who knows all clients but one: .97, .82, .92 at 20, 50, 100 clients.
 LAST_CLIENT = 0.72
-# For all nodes but one, with two members, relative to a guess without sums: .88, .83, .85 at 20, 50,
-# 100 clients.
+# For all nodes but one, with two members, relative to a guess without sums: .88, .83, .85 at 20,
+# 50, 100 clients.
 TWO_MEMBERS = 0.7
 LAW, RAREST = common_law(), NUM_CLASSES - 1
 HOLDER, OTHERS = holder_of_the_last(LAW), without_the_last(LAW)

@@ -393,7 +393,7 @@ def best_prices(
     linear, ridge = np.zeros(len(start)), np.full(len(start), 1e-9)
     linear[0] = -1.0
     ridge[1 : 1 + terms.classes] = told.c / (2.0 * (terms.participants - 1))
-    ridge[1 + terms.classes :] = 0.01
+    ridge[1 + terms.classes :] = 0.01 if terms.sigma else 1e-9
     if state.exchanges:
         point, means, variance = state.exchanges[0]
         start = np.array(point)

@@ -26,8 +26,8 @@ over P, minimise its dual over (a, b, g); F = -c (D + const) at the optimum:
 
     D = 1/V sum softplus(logit P_i) - a + r/2 ||b||^2,        r = c / (2 (K - 1))
 
-The gradient of D is ``(sum P_i / V - 1, m + r b, sum P_i (w_i - w) / V)``. A small ridge on g, which
-the noisy opening may leave undetermined, is added.
+The gradient of D is ``(sum P_i / V - 1, m + r b, sum P_i (w_i - w) / V)``. With noise, a small
+ridge is added on g, which the opening may leave undetermined.
 
 *How it is solved.* Nodes sum only first moments: ``w p``, ``||w p||^2`` and ``w^2`` at the opening,
 then P and ``P w p`` at one point per exchange. These sums give the gradient of D at that point, for
