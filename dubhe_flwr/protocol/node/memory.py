@@ -35,7 +35,7 @@ _PATIENCE: Final = 5.0
 
 _VERSION: Final = 12
 _VERSION_KEY: Final = "version"
-_Told = tuple[float, float, float]
+_Told = tuple[float, float, float]  # spent, chance and taken_at
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
 
 

@@ -85,21 +85,21 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
 
 
 def with_complaints(
-    context: Context, first: int, complaining: Collection[int], *, are_few: bool
+    context: Context, first: int, complaining: Collection[int], *, ends_epoch: bool
 ) -> Context:
     """Note which nodes cannot use the group key, and count failures for both sides.
 
-    Nobody can tell whether the first member sealed garbage or the nodes lie, unless too many
-    complain to be lying. So a node that complains more often than once is not believed, unless the
-    member has failed as often; and it takes `min_cohort` nodes that are believed to put the member
-    behind the other candidates.
+    Nobody can tell whether the first member sealed garbage or the nodes lie. A node is believed if
+    it has failed no more often than the member, and it takes `min_cohort` nodes that are believed
+    for the member to get a failure. If the complaints end the epoch, the nodes get none: so large a
+    part of them is hardly lying.
     """
     if not complaining:
         return context
     aliases, failures = context.run.aliases, context.run.failures
     believed = [n for n in complaining if failures.get(n, 0) <= failures.get(first, 0)]
     is_blamed = len(believed) >= context.settings.min_cohort
-    failed = [*(complaining if are_few else []), *([first] if is_blamed else [])]
+    failed = [*([] if ends_epoch else complaining), *([first] if is_blamed else [])]
     context = _with_failures(context, failed)
     names = ", ".join(aliases.get(n, str(n)) for n in complaining)
     return context.noted(

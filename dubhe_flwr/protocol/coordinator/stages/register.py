@@ -74,7 +74,7 @@ class Register(Awaiting):
         if self.ready.committee:
             complaining = [n for n in report.lost.get(ERROR_REPLY, ()) if replies[n] == _COMPLAINT]
             first, *others = self.ready.committee
-            context = with_complaints(context, first, complaining, are_few=not failed)
+            context = with_complaints(context, first, complaining, ends_epoch=failed)
             # Without the other members no sum opens. The first one gets a failure for each member
             # that complains, so that it has more than any of them if it sealed garbage for two.
             if accusing := [node_id for node_id in others if node_id in complaining]:
