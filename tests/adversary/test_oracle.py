@@ -40,7 +40,7 @@ def multiple_of_a_prime(nodes: Nodes, node_id: int, request: Any, _slots: Any) -
 FORGED: list[tuple[int, Change]] = [
     *((exchange, multiple_of_a_prime) for exchange in (0, 1)),
     *((exchange, lambda n, i, r, s: with_slots(n, i, r, s * 0)) for exchange in (0, 1)),
-    (0, lambda _n, _i, r, _s: {**r, "num-clients": 10}),
+    (0, lambda n, _i, r, _s: {**r, "num-clients": len(n.ids) - 1}),
 ]
 """Some forged requests; the vectors have all that a node refuses."""
 

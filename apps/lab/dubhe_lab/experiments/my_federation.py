@@ -182,9 +182,12 @@ def _registrations(
 ) -> list[Reached]:
     """Return the balance after each of many registrations, whose noise differs."""
     shares = label_distribution(counts)
-    rng = generator(settings.seed or 0, "registrations", settings.num_participants)
-    every = islice(registrations(settings, counts, rng), number)
-    rounds = (drawn_rounds(settings, settled, rng) for settled in every)
+    path = settings.seed or 0, "registrations", settings.num_participants
+    every = islice(registrations(settings, counts, generator(*path)), number)
+    rounds = (
+        drawn_rounds(settings, settled, generator(*path, index))
+        for index, settled in enumerate(every)
+    )
     return [_reached(list(islice(own, num_rounds)), shares, weighted) for own in rounds]
 
 
