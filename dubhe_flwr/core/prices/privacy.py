@@ -17,8 +17,8 @@ def epsilon(num_sums: float, num_slots: int, sigma: float) -> float:
     ``epsilon = rho + 2 sqrt(rho ln(1 / delta))``. The opening costs less: its noise is at least
     5 / 3 times as large.
 
-    >>> [round(epsilon(num_sums, 10, 4.0)) for num_sums in (5, 64)]
-    [10, 50]
+    >>> [round(epsilon(num_sums, 10, 1.5)) for num_sums in (4, 9)]
+    [29, 50]
     """
     rho = num_sums * num_slots / (2.0 * sigma**2)
     return rho + 2.0 * sqrt(rho * log(1.0 / DELTA))
@@ -47,9 +47,8 @@ class PrivacyBound:
     def of(
         cls, num_sums: int, most_sums: int, num_slots: int, sigma: float, heaviest: float = 1.0
     ) -> Self:
-        """Return the bound for the heaviest client; no period has more sums than the budget."""
-        num_sums = min(num_sums, most_sums)
-        entered = min(num_sums * heaviest**2, most_sums)
+        """Return the bound for the heaviest client, whose sums count `heaviest` squared times."""
+        entered = num_sums * heaviest**2
         of_epoch, of_budget = (epsilon(n, num_slots, sigma) for n in (entered, most_sums))
         return cls(of_epoch, of_budget, num_sums, most_sums)
 

@@ -22,13 +22,6 @@ def test_epsilon_is_the_best_of_all_renyi_orders(
     assert epsilon(num_sums, num_classes, sigma) == pytest.approx(best, rel=1e-6)
 
 
-def test_no_period_exceeds_the_budget() -> None:
-    """A period never counts more sums than the budget, since later sums hold no labels."""
-    bound = PrivacyBound.of(9, most_sums=4, num_slots=10, sigma=1.0)
-    assert (bound.num_sums, bound.epoch) == (4, bound.budget)
-    assert "epsilon 50 about one client" in str(bound)
-
-
 def test_the_budget_is_the_same_for_every_weight() -> None:
     """A heavy client enters fewer sums, and uses up more of its budget in a period."""
     bound = PrivacyBound.of(8, most_sums=64, num_slots=11, sigma=4.0, heaviest=1.5)

@@ -58,6 +58,9 @@ def test_an_epoch_spends_at_most_two_thirds_of_the_budget() -> None:
     assert Prices(noise=1.0).num_sums(first, 1000) == 2
     assert Prices(noise=0.0).num_sums(first, 1000) == 9
     assert 6 * Prices().heaviest ** 2 <= 9  # even for the heaviest node
+    bound = Prices().privacy(Frame(10, 1000, 4.0), 40, 6)
+    assert bound is not None
+    assert bound.epoch < bound.budget
 
 
 class TestSettings:
