@@ -477,6 +477,13 @@ class TestALie:
         )
         assert [plan.num_registered for plan in nodes.rounds(1, 3)] == [3, 3, 3]
 
+    def test_three_nodes_have_room_for_the_members_noise(self) -> None:
+        """All of 25 epochs succeed, although the noise is large for so few nodes."""
+        nodes = federation(number=3, num_participants=3, max_registered=3)
+        plans = nodes.rounds(1, 25)
+        assert {plan.num_registered for plan in plans} == {3}
+        assert all(note.startswith("A pool of ") for plan in plans for note in plan.notes)
+
     def test_a_total_that_the_server_changes_is_noticed(self) -> None:
         """The server does not know the factors of the tag, and no node reads such a sum."""
         nodes = federation()

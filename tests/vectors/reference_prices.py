@@ -64,7 +64,7 @@ class Terms:
         of_class = of_p / sqrt(self.classes)
         if exchange:
             return ceil((of_p if self.weighted else of_class) * sqrt(0.1))
-        return ceil(of_class / 12 * sqrt(2.0 * self.max_clients))
+        return ceil(of_class / 12 * sqrt(2.0 * max(self.max_clients, 80)))
 
     def largest(self, exchange: int) -> int:
         """Return the largest number in a slot."""

@@ -19,6 +19,9 @@ UNIT: Final = 2.0**18
 _LARGEST_SHARE: Final = 0.1**0.5
 """Largest deviation of one node's noise, relative to sigma: ``1 / sqrt(N / 2)`` at N = 20."""
 
+_FEWEST: Final = 80
+"""A sum of fewer nodes needs as much room each: the members' noise does not shrink with them."""
+
 
 @dataclass(frozen=True, slots=True)
 class FixedPoint:
@@ -52,7 +55,8 @@ class FixedPoint:
         of_p = CLIP * UNIT * sigma
         of_class = of_p / num_classes**0.5
         if opening:
-            return cls(largest, ceil(of_class / LEAST_VOLUNTEERS * (2.0 * max_clients) ** 0.5))
+            spread = (2.0 * max(max_clients, _FEWEST)) ** 0.5
+            return cls(largest, ceil(of_class / LEAST_VOLUNTEERS * spread))
         return cls(largest, ceil((of_p if largest > 1.0 else of_class) * _LARGEST_SHARE))
 
     @property
