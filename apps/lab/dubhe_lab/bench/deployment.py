@@ -104,8 +104,9 @@ def _rounds_table(settings: DeploymentSettings, figures: dict[str, float]) -> Ta
             )
         )
     return Table(
-        f"{settings.num_nodes} SuperNodes on this host, K = {settings.num_participants}, trainings "
-        f"of {settings.seconds:g} s. Mean seconds of a round on the clock, the first one apart.",
+        f"{settings.num_nodes} SuperNodes on this host; in each round, K = "
+        f"{settings.num_participants} clients train for {settings.seconds:g} s. Mean wall time of "
+        "a round, not counting the first.",
         ("", "a round", "ratio", "waits for its selection", "the first selection"),
         rows,
     )
@@ -114,8 +115,8 @@ def _rounds_table(settings: DeploymentSettings, figures: dict[str, float]) -> Ta
 def _exchanges_table(name: str, measured: dict[str, Any]) -> Table:
     """Return the exchanges of the first selection next to empty messages to the same nodes."""
     return Table(
-        f"{name}: the exchanges of the first selection, each right after an empty message to the "
-        "same nodes.",
+        f"{name}: the exchanges of the first selection, each measured right after an empty "
+        "message to the same nodes.",
         ("exchange", "nodes", "empty message", "exchange", "ratio"),
         [
             (
@@ -134,7 +135,7 @@ def _steps_table(steps: list[list[float]]) -> Table:
     """Return the median seconds of each step of an empty message."""
     columns = zip(*steps, strict=True)
     return Table(
-        f"What an empty message takes, step by step: median of {len(steps)}.",
+        f"How long each step of an empty message takes: median of {len(steps)} messages.",
         ("step", "seconds"),
         [(name, f"{median(of):.2f} s") for name, of in zip(_STEPS, columns, strict=True)],
     )

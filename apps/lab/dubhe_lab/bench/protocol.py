@@ -272,10 +272,10 @@ def _summary(
         rows.append((f"N = {number}, {method}", *told))
     training = ", which was not measured"
     if of_training is not None:
-        training = f" of {of_training:.2f} s, for K clients on MNIST (B = 8, N_VC = 128)"
+        training = f" ({of_training:.2f} s for K clients on MNIST, with B = 8 and N_VC = 128)"
     return Table(
-        f"Selection with a registration every {_INTERVAL} rounds, as a share of the training in a "
-        f"round{training}.",
+        f"Selection with a registration every {_INTERVAL} rounds, as a share of a round's "
+        f"training{training}.",
         ("", *columns.values()),
         rows,
     )

@@ -97,10 +97,10 @@ def _table(
 ) -> Table:
     rows = dict.fromkeys(row for row, _ in shares)
     return Table(
-        f"N = {settings.num_clients}, one registration in {settings.num_rounds} rounds. Selection "
-        f"time as a share of a round of {of_training:.2f} s, in which K = "
+        f"N = {settings.num_clients}, one registration in {settings.num_rounds} rounds. Wall time "
+        f"of selection as a share of a round of {of_training:.2f} s, in which K = "
         f"{settings.num_participants} clients train on MNIST (B = 8, N_VC = {_NUM_SAMPLES}) on one "
-        "core. Wall time; nodes encrypt on all cores.",
+        "core. Nodes encrypt on all cores.",
         ("", *(f"rounds_per_draw={ahead}" for ahead in _ROUNDS_PER_DRAW)),
         [
             (

@@ -219,8 +219,9 @@ def _size(message: Message) -> int:
 
 def _of_an_exchange(costs: Mapping[tuple[str, int, int], Mapping[str, float]]) -> Table:
     return Table(
-        "One sum over N nodes of C classes with pinned keys: CPU time, median. A node hides its "
-        "numbers and reads the sum, a member opens it, the server adds up. Bytes of the bodies.",
+        "One sum over N nodes of C classes with pinned keys: median CPU time. A node hides its "
+        "numbers and reads the sum, a member opens it, and the server adds up the vectors. Sizes "
+        "are of the fields, without the header.",
         ("", "node", "node, up / down", "member", "member, up / down", "server"),
         [
             (
@@ -238,8 +239,8 @@ def _of_an_exchange(costs: Mapping[tuple[str, int, int], Mapping[str, float]]) -
 
 def _of_an_epoch(costs: Mapping[tuple[str, int, int], Mapping[str, float]]) -> Table:
     return Table(
-        "Before the first sum of an epoch: a node takes its keys; the first member or the agent "
-        "checks who joined and seals a key for each node. CPU time, median.",
+        "Before the first sum of an epoch: a node takes its keys, and the first member or the "
+        "agent checks who joined and seals a key for each node. Median CPU time.",
         ("", "node", "its keys", "first member or agent"),
         [
             (
