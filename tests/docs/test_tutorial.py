@@ -105,7 +105,7 @@ def test_the_lines_of_the_readme_are_enough() -> None:
     readme = (ROOT / "README.md").read_text()
     blocks = re.findall(r"```diff\n(.*?)```", readme, re.DOTALL)
     assert [len(re.findall("^[+]", block, re.MULTILINE)) for block in blocks] == [2, 6]
-    assert "eight lines: two at the server and six at the client" in readme
+    assert "eight lines: two on the server and six on the client" in readme
     names: dict[str, Any] = {
         "FedAvg": FedAvg,
         "ClientApp": ClientApp,
