@@ -53,7 +53,7 @@ def _study(
         str | None, typer.Option(help="Your table's column of client names.")
     ] = None,
     label_column: Annotated[
-        str | None, typer.Option(help="Your table's column of labels, if a row is one sample.")
+        str | None, typer.Option(help="Your table's column of labels, if each row is one sample.")
     ] = None,
     classes: Annotated[
         str | None, typer.Option(help="Your table's columns of counts, FIRST..LAST.")

@@ -48,7 +48,7 @@ class FederationSettings(CommandSettings):
 
     num_clients: int = option(1000, "N: number of clients in the federation.", least=1)
     num_samples: int = option(128, "Samples per client.", least=1)
-    rho: float = option(10.0, "Global skew: size of the largest class over the smallest.")
+    rho: float = option(10.0, "Global skew: the largest class's size divided by the smallest's.")
     emd: float = option(1.5, "How much clients differ, from 0 (all alike) to 2 (no overlap).")
     generator: PartitionKind = option("dirichlet", "How clients are drawn: dirichlet or mixture.")
     seed: int = option(0, "Seed of everything: same seed, same sets, same accuracies.", least=0)
@@ -91,7 +91,7 @@ class SelectionSettings(CommandSettings):
     )
     tries: int | None = option(
         None,
-        "H: tries per round. With groups, the pool: H times K volunteers.",
+        "H: tries per round. With groups, the pool has H times K volunteers.",
         least=1,
         shown="20, with groups 5",
     )
@@ -128,7 +128,7 @@ class SelectionSettings(CommandSettings):
         Settings,
         "registration_interval",
         default=None,
-        shown="50, and fewer with many draws a round",
+        shown="50, or fewer with many draws per round",
     )
     key_bits: int = same(Settings, "key_bits")
 
@@ -185,7 +185,9 @@ class TrainingSettings(CommandSettings):
 
     optimizer: Literal["sgd", "adam"] = option("sgd", "The clients' optimizer: sgd or adam.")
     learning_rate: float | None = option(
-        None, "The clients' learning rate.", shown="0.05 for sgd, 1e-4 for adam"
+        None,
+        "The clients' learning rate. With adam, the default is 3e-3 for digits, otherwise 1e-4.",
+        shown="0.05 for sgd, 1e-4 for adam",
     )
     server_momentum: float = option(0.0, "Server momentum (FedAvgM); 0 is FedAvg.")
     local_loss: Literal["plain", "balanced", "adjusted"] = option(
@@ -222,7 +224,7 @@ class TrainingSettings(CommandSettings):
 class MachineSettings(CommandSettings):
     """Where an experiment runs. This changes results in the last digits only."""
 
-    data_dir: str | None = option(None, "Folder of the data sets.", shown="the user's cache")
+    data_dir: str | None = option(None, "Folder with the data sets.", shown="the user's cache")
     device: str = option("auto", "Where to train: auto, cpu or cuda.")
 
 

@@ -162,7 +162,7 @@ class MethodResult(Selected):
         On the test set, beginning with the initial model. None stands for a round without an
         evaluation.
     balanced_accuracy, worst_recall : tuple of float or None, length num_rounds + 1
-        The mean and the lowest recall of the classes, likewise; empty in files that lack them.
+        Mean and lowest recall of all classes, in the same form; empty in files that lack them.
     selection_seconds, training_seconds : float
         Time over all rounds.
     bytes_up, bytes_down : int
