@@ -223,7 +223,7 @@ def test_no_round_is_lost_whatever_happens_when(api: Api, seed: int, tmp_path: P
             raise Killed if rng.random() < 0.5 else KeyboardInterrupt
 
     grid.on_push = grid.on_pull = strike
-    for _ in range(60):
+    for _ in range(400):
         strategy = api.dubhe(**SETTINGS, **rule, on_failure="random", checkpoint_dir=tmp_path)
         with suppress(Killed, KeyboardInterrupt, OSError, ValueError):
             api.run(strategy, grid, NUM_ROUNDS)
