@@ -7,7 +7,7 @@ from dubhe_flwr.protocol.settings import Settings
 
 def num_draws_of(settings: Settings, epoch: Epoch) -> int:
     """Return how many draws a node makes for a round: at most one per sum an agent may decrypt."""
-    return max(1, min(settings.determined.num_draws, epoch.sums_per_agent))
+    return max(1, min(settings.determined.number, epoch.sums_per_agent))
 
 
 def num_rounds_of(settings: Settings, epoch: Epoch) -> int:

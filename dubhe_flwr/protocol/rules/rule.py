@@ -22,7 +22,7 @@ from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he.layout import Slots
-from dubhe_flwr.protocol.determination import Determination, Tries
+from dubhe_flwr.protocol.determination import Tries
 from dubhe_flwr.protocol.wire.announced import VaultName
 
 
@@ -266,7 +266,7 @@ class Rule(ABC):
         del frame, num_clients
         return 1
 
-    def determination(self, num_participants: int) -> Determination:
+    def determination(self, num_participants: int) -> Tries:
         """Return what an agent chooses from by default."""
         del num_participants
         return Tries()

@@ -37,18 +37,17 @@ _MAIN: Final = (
     *map(Method, SEEING_LOSSES),
     Method("dubhe-paper", 10),
     _USUAL,
-    Method("dubhe", determination="tries"),
+    Method("dubhe", 20),
     *map(Method, ("flips", "fedcbs", "fedentopt", "greedy")),
 )
 _METHODS: Final = (
     *_MAIN,
-    Method("dubhe", determination="grouped"),
     Method("dubhe", local_skew=0.3),
     Method("dubhe", local_skew=1.0, coverage=0.1),
 )
 _DRAWN: Final = (
     *map(Method, ("random", "powd", "dubhe")),
-    Method("dubhe", determination="tries"),
+    Method("dubhe", 20),
     Method("greedy"),
 )
 """The methods in the documentation's first figure."""
