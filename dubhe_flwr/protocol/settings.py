@@ -8,10 +8,10 @@ from typing import Final, Literal, get_args
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from dubhe_flwr.core.determination import Tries
 from dubhe_flwr.errors import ProtocolError, SettingsError
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import TrustedKeys
-from dubhe_flwr.protocol.determination import Tries
 from dubhe_flwr.protocol.rules.prices import Prices
 from dubhe_flwr.protocol.rules.rule import Rule
 from dubhe_flwr.protocol.wire.announced import VaultName

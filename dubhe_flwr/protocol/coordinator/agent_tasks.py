@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubhe_flwr.core.determination import Clients, far_apart, fill_or_trim
+from dubhe_flwr.core.determination import Clients, Mask, far_apart, fill_or_trim
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, DrawnRound
@@ -47,8 +47,7 @@ def agent_task_of(
     failed, or has no sums left to decrypt is skipped. A node that was already an agent in the epoch
     comes last: the sums of two rounds may differ by only a few clients.
     """
-    announced, registered = epoch.announced, epoch.registered
-    to_decrypt = epoch.sums_per_round(drawn.decisions.shape[1])
+    registered, num_tries = epoch.registered, drawn.decisions.shape[1]
     order = generator(seed, "agents", epoch.first_round).permutation(len(registered))
     turn = (server_round - epoch.first_round) % len(registered)
     turns = sorted(np.roll(order, -turn), key=lambda index: registered[index] in epoch.num_sums)
@@ -57,22 +56,13 @@ def agent_task_of(
         for index in turns
         if drawn.available[index]
         and registered[index] not in failed
-        and epoch.num_sums.get(registered[index], 0) + to_decrypt <= epoch.sums_per_agent
+        and epoch.num_sums.get(registered[index], 0) + num_tries <= epoch.sums_per_agent
     )
     place = next(agents, None) if has_choice(epoch, drawn) else None
     eligible = drawn.available.copy()
     if place is not None:
         eligible[place] = False
-    attempts = [
-        fill_or_trim(
-            volunteers,
-            eligible,
-            announced.num_participants,
-            generator(seed, "fill-or-trim", server_round, attempt),
-        )
-        for attempt, volunteers in enumerate(drawn.decisions.T)
-    ]
-    tries = tuple(far_apart(attempts, announced.min_cohort))
+    tries = _tries_of(epoch, drawn, eligible, seed, server_round)
     if place is None:
         return TriedRound(drawn, tries)
     return AgentTask(drawn, tries, registered[place])
@@ -80,9 +70,26 @@ def agent_task_of(
 
 def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
     """Return whether an agent has a choice: more than K clients are available besides itself."""
+    announced, num_others = epoch.announced, int(drawn.available.sum()) - 1
+    return (
+        announced.allows_tries(epoch.num_registered)
+        and drawn.decisions.shape[1] > 1
+        and num_others > announced.num_participants
+    )
+
+
+def _tries_of(
+    epoch: Epoch, drawn: DrawnRound, eligible: Mask, seed: int, server_round: int
+) -> tuple[Clients, ...]:
+    """Return the K clients of each try; a try too close to an earlier one is replaced by it."""
     announced = epoch.announced
-    if not announced.allows_tries(epoch.num_registered):
-        return False
-    num_others = int(drawn.available.sum()) - 1
-    to_decrypt = epoch.sums_per_round(drawn.decisions.shape[1])
-    return to_decrypt > 0 and num_others > announced.num_participants
+    tries = [
+        fill_or_trim(
+            volunteers,
+            eligible,
+            announced.num_participants,
+            generator(seed, "fill-or-trim", server_round, number),
+        )
+        for number, volunteers in enumerate(drawn.decisions.T)
+    ]
+    return tuple(far_apart(tries, announced.min_cohort))

@@ -84,12 +84,6 @@ class Epoch:
         """Most sums that one agent may decrypt."""
         return sums_per_agent(self.num_registered)
 
-    def sums_per_round(self, num_draws: int) -> int:
-        """Return how many sums an agent decrypts to determine a round; 0 if there is no choice."""
-        others = len(self.aliases) - 1
-        has_choice = num_draws > 1 and others > self.announced.num_participants
-        return num_draws if has_choice else 0
-
     @property
     def draws_left(self) -> int:
         """Draws left in each node's budget."""

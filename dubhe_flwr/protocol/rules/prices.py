@@ -15,6 +15,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dubhe_flwr.core.determination import Tries
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
 from dubhe_flwr.core.prices import (
     LEAST_VOLUNTEERS,
@@ -27,7 +28,6 @@ from dubhe_flwr.core.prices import (
 from dubhe_flwr.core.randomness import gaussian
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.he.layout import Slots
-from dubhe_flwr.protocol.determination import Tries
 from dubhe_flwr.protocol.rules.rule import (
     Frame,
     Own,

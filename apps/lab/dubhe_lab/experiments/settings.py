@@ -92,6 +92,7 @@ class SelectionSettings(CommandSettings):
         least=1,
         shown="1, with the paper's rule 20",
     )
+
     num_participants: int = same(Settings, "num_participants", default=20)
     rule: str = same(
         Settings,
@@ -149,9 +150,8 @@ class SelectionSettings(CommandSettings):
     @property
     def determined(self) -> Tries:
         """The tries among which an agent chooses."""
-        if self.tries is not None:
-            return Tries(self.tries)
-        return self.chosen_rule.determination(self.num_participants)
+        usual = self.chosen_rule.determination(self.num_participants)
+        return usual if self.tries in {None, usual.number} else Tries(self.tries)
 
     @property
     def chosen_rule(self) -> Rule:
