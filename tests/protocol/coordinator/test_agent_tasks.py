@@ -131,14 +131,14 @@ def test_each_try_stands_alone(epoch: Epoch) -> None:
 
     def tries_of(decisions: NDArray[np.bool_]) -> list[list[int]]:
         drawn = DrawnRound(decisions, ALL, ())
-        made = agent_task_of(selecting(epoch, 5), drawn, frozenset(epoch.registered), 7, 3)
+        made = agent_task_of(epoch, drawn, frozenset(epoch.registered), 7, 3)
         return [clients.tolist() for clients in made.tries]
 
     decisions = draw(6).decisions
-    assert decisions.sum(axis=0).min() < 5 < decisions.sum(axis=0).max()
+    assert decisions.sum(axis=0).min() < 3 < decisions.sum(axis=0).max()
     tries = tries_of(decisions)
     alone = [
-        fill_or_trim(volunteers, ALL, 5, generator(7, "fill-or-trim", 3, index))
+        fill_or_trim(volunteers, ALL, 3, generator(7, "fill-or-trim", 3, index))
         for index, volunteers in enumerate(decisions.T)
     ]
     assert tries == [clients.tolist() for clients in far_apart(alone, epoch.announced.min_cohort)]
