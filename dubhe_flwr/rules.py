@@ -1,7 +1,7 @@
 """Participation rules (how likely a node is to volunteer) and determination (who is selected)."""
 
+from dubhe_flwr.core.determination import Tries
 from dubhe_flwr.he.layout import Slots
-from dubhe_flwr.protocol.determination import Determination, Groups, Tries
 from dubhe_flwr.protocol.rules.paper import Paper
 from dubhe_flwr.protocol.rules.prices import Prices
 from dubhe_flwr.protocol.rules.rule import (
@@ -15,9 +15,7 @@ from dubhe_flwr.protocol.rules.rule import (
 )
 
 __all__ = [
-    "Determination",
     "Frame",
-    "Groups",
     "Own",
     "Paper",
     "Population",

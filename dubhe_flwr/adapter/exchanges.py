@@ -131,7 +131,7 @@ def _choice(plan: Plan) -> str:
     """Describe what the agent chose from."""
     if len(plan.participants) == plan.num_registered:
         return "there was nothing to choose"
-    tries = counted(plan.num_selections, "tentative selection", "tentative selections or groups")
+    tries = counted(plan.num_tries, "tentative selection", "tentative selections")
     return f"from {tries}"
 
 

@@ -97,7 +97,7 @@ class Node(Limits):
         simulated node keeps nothing there.
     exact_sums : bool (default: False)
         Whether a node with pinned keys also takes part in sums that a single node can open or that
-        have no noise: the paper's rule, tries, groups, and prices with their own target or noise.
+        have no noise: the paper's rule, tries, and prices with their own target or noise.
 
     Raises
     ------

@@ -1,17 +1,60 @@
-"""Determination: the H tries of a round (section 5.3), or its small random groups.
-
-With tries, the agent compares H encrypted sums and picks one of H sets of clients. With groups, it
-compares M sums and picks q groups together: a choice among ``comb(M, q)`` sets, and each client
-enters only one sum.
-"""
+"""Determination: the H tentative tries of a round, and which of them is best (section 5.3)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.errors import SettingsError
 
 Clients = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Tries:
+    """The best of H tentative selections, as in the paper.
+
+    Parameters
+    ----------
+    number : int (default: 20)
+        ``H``. With 1 there is no choice: no agent, and no sum over few clients.
+    pool : int (default: 1)
+        Average number of volunteers for a try, as a multiple of K, up to a quarter of all clients
+        plus seven. K of them are taken at random.
+
+    Raises
+    ------
+    SettingsError
+        If a number is below 1.
+    """
+
+    number: int = 20
+    pool: int = 1
+
+    def __post_init__(self) -> None:
+        for name, number in (("number", self.number), ("pool", self.pool)):
+            if type(number) is not int or not 1 <= number < 2**31:
+                raise SettingsError(f"Tries({name}={number!r}) must be a whole number from 1 up.")
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether an agent chooses; if not, nodes register no label distribution."""
+        return self.number > 1
+
+
+def volunteers_of(pool: int, num_participants: int, num_clients: int) -> int:
+    """Return ``V``: how many of N clients volunteer for a try, on average.
+
+    That is `pool` times K, unless it is more than a quarter of the clients plus seven, which would
+    leave little to balance.
+
+    >>> volunteers_of(pool=2, num_participants=20, num_clients=1000)
+    40
+    """
+    most = num_clients // 4 + 7
+    return max(num_participants, min(pool * num_participants, most))
 
 
 def fill_or_trim(
@@ -56,34 +99,48 @@ def far_apart(tries: Sequence[Clients], fewest: int) -> list[Clients]:
     return found
 
 
-def group_sizes(num_participants: int, group_size: int) -> NDArray[np.int64]:
-    """Return the sizes of the ``q = K // g`` groups of at least g clients that make up K.
+def scores_of(
+    sums: ArrayLike, local_skew: float = 0.0, target: ArrayLike | None = None
+) -> NDArray[np.float64]:
+    """Return the score of each try, shape (H,); the best try has the lowest.
 
-    Each group has ``K // q`` clients, and ``K % q`` of the groups have one more. The sizes are in
-    ascending order; g lies between 1 and K.
+    The score is
 
-    >>> group_sizes(20, 3).tolist()
-    [3, 3, 3, 3, 4, 4]
+        ||p_o - t||_1 + local_skew * mean_k ||p_l^k - t||_2^2
+
+    where t is the target distribution and each client counts by its weight. The first term is the
+    paper's. The second is the local skew, the other label term of the bound in eq. 3. Both are
+    quotients of whole numbers, so every platform ranks the tries alike.
+
+    Parameters
+    ----------
+    sums : array_like of int, shape (H, C + 1)
+        Fixed-point sums over the clients of each try: ``w p_l``, then ``w ||p_l||_2^2``. The
+        weights w are 1 if all clients count the same.
+    local_skew : float (default: 0.0)
+        Price of the local skew, from 0 to 1000. With 0 the score is ``||p_o - t||_1``.
+    target : array_like of float, shape (C,), optional (default: uniform)
+        ``t``: the distribution that the data of all participants together should have.
+
+    Raises
+    ------
+    SettingsError
+        If `local_skew` is out of range.
+
+    Examples
+    --------
+    >>> one_class_each, both_alike = [10, 10, 20], [10, 10, 10]
+    >>> scores_of([one_class_each, both_alike], local_skew=0.1).tolist()
+    [0.05, 0.0]
     """
-    num_wanted = num_participants // group_size
-    size, larger = divmod(num_participants, num_wanted)
-    return size + (np.arange(num_wanted) >= num_wanted - larger).astype(np.int64)
-
-
-def cut_into_groups(
-    pool: Clients, num_participants: int, group_size: int, max_groups: int, rng: np.random.Generator
-) -> list[Clients]:
-    """Cut a pool into disjoint random groups of the sizes that make up K clients.
-
-    If groups of two sizes are needed, they are formed in the proportion in which they are needed.
-    Leftover clients take no part in the round. The pool holds the indices of at least K clients,
-    and `max_groups` is at least ``K // g``.
-
-    >>> groups = cut_into_groups(np.arange(30), 11, 5, 9, np.random.default_rng(0))
-    >>> sorted(len(group) for group in groups)
-    [5, 5, 5, 6, 6]
-    """
-    sizes = np.resize(group_sizes(num_participants, group_size), max_groups)
-    ends = np.cumsum(sizes)
-    ends = ends[ends <= pool.size]
-    return [np.sort(group) for group in np.split(rng.permutation(pool)[: ends[-1]], ends[:-1])]
+    if not 0.0 <= local_skew <= 1000.0:
+        raise SettingsError(f"local_skew={local_skew} must be from 0 to 1000.")
+    integers = np.asarray(sums, dtype=np.int64)
+    shares, squares, totals = integers[:, :-1], integers[:, -1], integers[:, :-1].sum(axis=1)
+    number = shares.shape[1]
+    # Everything is multiplied by C: C t is 1 for each class if the target is uniform.
+    wanted = np.ones(number) if target is None else number * np.asarray(target)
+    deviations = number * shares - np.rint(totals[:, None] * wanted)
+    skews = number * squares - 2 * shares @ wanted + totals * (wanted @ wanted / number)
+    costs = np.rint(local_skew * skews)
+    return np.asarray((np.abs(deviations).sum(axis=1) + costs) / (number * totals))

@@ -112,10 +112,10 @@ class Plan:
         Identity of the epoch; None for a selection without registration.
     num_registered : int
         Number of registered clients, or of known clients if there is no registration.
-    num_selections : int
-        Number of tries or groups that the agent chose from.
-    chosen : tuple of int
-        Indices of the best try or groups.
+    num_tries : int
+        Number of tentative selections that the agent chose from.
+    chosen : int, optional
+        Index of the best one; None for a random selection.
     rule : str, optional
         Description of the participation rule, including what it found.
     finding : tuple of float
@@ -135,8 +135,8 @@ class Plan:
     aliases: tuple[str, ...]
     epoch: bytes | None = None
     num_registered: int = 0
-    num_selections: int = 1
-    chosen: tuple[int, ...] = (0,)
+    num_tries: int = 1
+    chosen: int | None = 0
     rule: str | None = None
     finding: tuple[float, ...] = ()
     privacy: PrivacyBound | None = None

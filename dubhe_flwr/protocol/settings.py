@@ -8,10 +8,10 @@ from typing import Final, Literal, get_args
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from dubhe_flwr.core.determination import Tries
 from dubhe_flwr.errors import ProtocolError, SettingsError
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import TrustedKeys
-from dubhe_flwr.protocol.determination import Determination, Groups
 from dubhe_flwr.protocol.rules.prices import Prices
 from dubhe_flwr.protocol.rules.rule import Rule
 from dubhe_flwr.protocol.wire.announced import VaultName
@@ -51,10 +51,10 @@ class Settings:
     rule : Rule (default: Prices())
         Participation rule, which sets the probability that a node volunteers; see
         `dubhe_flwr.rules`.
-    determination : Tries or Groups, optional (default: what suits the rule)
-        What an agent chooses from: H tentative selections, `Tries(20)`, or groups of a pool of
-        volunteers, `Groups(4)`. With `Tries(1)` there is no determination, and no agent reads a sum
-        over few clients; this is the default with prices. The paper's rule uses 20 tries.
+    determination : Tries, optional (default: what suits the rule)
+        From how many tentative selections an agent chooses, such as `Tries(20)`. With `Tries(1)`
+        there is no determination, and no agent reads a sum over few clients; this is the default
+        with prices. The paper's rule uses 20 tries.
     registration_interval : int (default: 50)
         Rounds between registrations. Nodes read their label counts again at each one.
     rounds_per_draw : int (default: 10)
@@ -108,7 +108,7 @@ class Settings:
 
     num_participants: int
     rule: Rule = field(default_factory=Prices)
-    determination: Determination | None = None
+    determination: Tries | None = None
     registration_interval: int = 50
     rounds_per_draw: int = 10
     max_registered: int = 2000
@@ -138,10 +138,10 @@ class Settings:
                 f"rule={self.rule!r} is not a participation rule; give one made from a class of "
                 "dubhe_flwr.rules, such as Prices()."
             )
-        if not isinstance(self.determination, Determination | None):
+        if not isinstance(self.determination, Tries | None):
             raise SettingsError(
-                f"determination={self.determination!r} must be Tries(20), Groups(4) or the like, "
-                "from dubhe_flwr.rules."
+                f"determination={self.determination!r} must be Tries(20) or the like, from "
+                "dubhe_flwr.rules."
             )
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
@@ -181,7 +181,7 @@ class Settings:
             )
 
     @cached_property
-    def determined(self) -> Determination:
+    def determined(self) -> Tries:
         """The determination that is set, or else the rule's default."""
         if self.determination is not None:
             return self.determination
@@ -192,8 +192,6 @@ class Settings:
 
         `seed` is the run's; only simulated nodes learn it.
         """
-        determination = self.determined
-        group_size = determination.size if isinstance(determination, Groups) else None
         return JoinRequest(
             rule=self.rule.name,
             rule_settings=self.rule.to_json(),
@@ -202,10 +200,9 @@ class Settings:
             max_clients=self.max_registered,
             min_cohort=self.min_cohort,
             max_draws=self.max_draws_per_epoch,
-            pool=determination.pool,
-            group_size=group_size,
+            pool=self.determined.pool,
             weighted=not self.equal_weights,
-            has_agent=determination.has_agent,
+            has_agent=self.determined.has_agent,
             vault=self.vault,
             simulation_seed=None if self.simulation is None else seed,
         )
@@ -263,12 +260,12 @@ class Settings:
 
     def _check_draws(self) -> None:
         interval, each = self.registration_interval, self.determined
-        if each.num_draws * self.rounds_per_draw > MAX_DRAWS:
+        if each.number * self.rounds_per_draw > MAX_DRAWS:
             raise SettingsError(
                 f"{each} in each of rounds_per_draw={self.rounds_per_draw} rounds makes more "
                 f"than {MAX_DRAWS} draws in one message; lower one of them."
             )
-        draws = each.num_draws * each.pool * interval
+        draws = each.number * each.pool * interval
         if draws > self.max_draws_per_epoch:
             name = f"The default {each}" if self.determination is None else each
             raise SettingsError(

@@ -15,14 +15,14 @@ PLAN = Plan(
     (1, 2, 3),
     ("1", "2", "3"),
     num_registered=4,
-    num_selections=5,
+    num_tries=5,
     rule="the rule",
     stages=(StageReport("register", 4, 4, {}, bytes_down=0, bytes_up=0),),
 )
 LOSSES = {"no reply": [71], "late": [5, 6, 7, 8, 9]}
 BOUND = PrivacyBound.of(5, most_sums=64, num_slots=10, sigma=4.0)
 EPOCH = "dubhe: a new epoch: 4 nodes | the rule"
-LAST = "dubhe: 3 of 4 clients selected in 1.50 s (from 5 tentative selections or groups)"
+LAST = "dubhe: 3 of 4 clients selected in 1.50 s (from 5 tentative selections)"
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ LAST = "dubhe: 3 of 4 clients selected in 1.50 s (from 5 tentative selections or
         ({"stages": ()}, [LAST]),
         ({"privacy": BOUND}, [EPOCH, f"dubhe: privacy: {BOUND}", LAST]),
         (
-            {"stages": (), "num_selections": 1},
-            [LAST.replace("5 tentative selections or groups", "1 tentative selection")],
+            {"stages": (), "num_tries": 1},
+            [LAST.replace("5 tentative selections", "1 tentative selection")],
         ),
         (
             {"stages": (replace(PLAN.stages[0], lost=LOSSES),), "notes": ("something is odd",)},

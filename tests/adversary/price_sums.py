@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dubhe_flwr.core.prices import UNIT, PriceDesign, PriceState
 from dubhe_flwr.core.randomness import gaussian
 from dubhe_flwr.protocol.wire.messages import COMMITTEE
-from dubhe_flwr.rules import Frame, Groups, Prices
+from dubhe_flwr.rules import Frame, Prices
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -26,6 +26,9 @@ Mask = NDArray[np.bool_]
 NUM_CLASSES: Final = 10
 PARTICIPANTS: Final = {12: 4, 20: 4, 50: 10, 100: 20, 500: 20, 2000: 20}
 """K by N."""
+
+VOLUNTEERS: Final = {12: 7, 20: 12, 50: 30, 100: 60, 500: 100, 2000: 100}
+"""V by N. From 50 clients on, more than by default: each stands out more from the noise."""
 
 TINY: Final = 1e-9  # for shares that are added up
 
@@ -139,7 +142,7 @@ class Readings:
         self.rng = np.random.default_rng([self.seed, 7])
         joined = self.num_joined or len(self.labels)
         num_participants = PARTICIPANTS[joined]
-        volunteers = float(Groups().num_volunteers(num_participants, joined))  # the largest pool
+        volunteers = float(VOLUNTEERS[joined])
         self.rule = Prices(noise=self.noise)
         self.design = PriceDesign(NUM_CLASSES, num_participants, volunteers)
         self.spent = np.zeros(len(self.labels))

@@ -13,7 +13,6 @@ from protocol.federation import (
     registered,
     skewed_counts,
 )
-from protocol.nodes import numbers
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.he.public_key import PublicKey
@@ -68,7 +67,7 @@ class Server:
                 "stage": "determine",
                 "version": 1,
                 "sequence": self.sequence,
-                **numbers([2], [K, K]),
+                "num-tries": np.array([2], dtype=">i8").tobytes(),
                 "sums": self.with_others(one) + self.with_others(other),
             }
             try:

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from protocol.federation import counts_with_rare_classes, dubhe
 
-from dubhe_flwr.rules import Determination, Groups, Paper, Prices, Tries
+from dubhe_flwr.rules import Paper, Prices, Tries
 
 COUNTS = counts_with_rare_classes(100)
 K, ROUNDS = 10, 30
 LIAR = 3
 
 
-def played(rule: Any, determination: Determination, lie: Any) -> Any:
+def played(rule: Any, determination: Tries, lie: Any) -> Any:
     """Return an unencrypted federation in which one client may alter its replies."""
     nodes = dubhe(
         COUNTS,
@@ -47,15 +47,11 @@ def spoiling(stage: str, reply: Any) -> Any:
     [
         (Paper((1, 2, 10)), Tries(10), 28),
         (Prices(), Tries(1, 2), 13),
-        pytest.param(Paper((1, 2, 10)), Groups(3, 20), 11, marks=pytest.mark.slow),
-        pytest.param(Prices(), Tries(10, 2), 22, marks=pytest.mark.slow),
-        pytest.param(Prices(), Groups(3, 10), 9, marks=pytest.mark.slow),
+        pytest.param(Prices(), Tries(10, 2), 20, marks=pytest.mark.slow),
     ],
     ids=lambda value: str(getattr(value, "name", value)),
 )
-def test_a_client_that_always_says_yes(
-    rule: Any, determination: Determination, trained: int
-) -> None:
+def test_a_client_that_always_says_yes(rule: Any, determination: Tries, trained: int) -> None:
     """It trains in far more than its fair 3 of 30 rounds, since no node has to prove its draw."""
     plans = played(rule, determination, always).rounds(1, ROUNDS)
     # An operator can see who trains, over some rounds.
@@ -66,7 +62,7 @@ def test_a_client_that_always_says_yes(
     ("rule", "pool", "honest", "spoilt"),
     [
         (Paper((1, 2, 10)), 1, 0.38, 0.52),
-        pytest.param(Prices(), 2, 0.22, 0.276, marks=pytest.mark.slow),
+        pytest.param(Prices(), 2, 0.22, 0.262, marks=pytest.mark.slow),
     ],
     ids=["paper", "prices"],
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from protocol.federation import dubhe, encrypted, joined, registered
-from protocol.nodes import COUNTS, SCALE, federation, next_request, numbers, refuses
+from protocol.nodes import COUNTS, SCALE, federation, next_request, refuses
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError
 from dubhe_flwr.protocol import ClientSession, Stage
@@ -39,9 +39,9 @@ MEGABYTES = 2**20
 @pytest.mark.parametrize(
     ("stage", "name", "unit"),
     [
-        (Stage.DETERMINE, "num-clients", b"\0"), (Stage.DETERMINE, "num-sums", b"\0"),
-        (Stage.DETERMINE, "sums", b"\0"), (Stage.PARTICIPATE, "sums", b"\0"),
-        (Stage.KEYGEN, "roster.public-keys", b"\0"), (Stage.JOIN, "rule-settings", " "),
+        (Stage.DETERMINE, "num-tries", b"\0"), (Stage.DETERMINE, "sums", b"\0"),
+        (Stage.PARTICIPATE, "sums", b"\0"), (Stage.KEYGEN, "roster.public-keys", b"\0"),
+        (Stage.JOIN, "rule-settings", " "),
     ],
 )  # fmt: skip
 def test_a_huge_message_is_refused_before_it_is_unpacked(
@@ -60,8 +60,8 @@ def test_a_huge_message_is_refused_before_it_is_unpacked(
 
 
 def test_no_array_is_as_long_as_the_server_says() -> None:
-    """The server announces K = 300 million in groups of 3: 184 bytes, which once took 1.7 GB."""
-    options = {"rule": Prices(), "group_size": 3}
+    """The server announces K = 300 million, and asks an agent to compare two tries."""
+    options = {"rule": Prices(), "tries": 3}
     nodes = dubhe(COUNTS, num_participants=4, max_registered=20, policy=REAL, **options)
     nodes.alter_request = lambda stage, _node, request: (
         {**request, "num-participants": 3 * 10**8} if stage == "join" else request
@@ -69,16 +69,17 @@ def test_no_array_is_as_long_as_the_server_says() -> None:
     batch = nodes.until("settle")
     nodes.alter_request = lambda _stage, _node, request: request
     nodes.deliver(batch)
-    sums = encrypted(joined(nodes, nodes.ids[0]), DISTRIBUTION, [3 * SCALE // 4] * 4 + [SCALE])
-    forged = {"epoch": batch.header.epoch, "stage": "determine", "version": 1, "sums": sums}
+    each = encrypted(joined(nodes, nodes.ids[0]), DISTRIBUTION, [3 * SCALE // 4] * 4 + [SCALE])
+    forged: dict[str, Any] = {"epoch": batch.header.epoch, "stage": "determine", "version": 1}
+    forged |= {"sums": 2 * each, "num-tries": (2).to_bytes(8, "big")}
     sequence = batch.header.sequence + 1
     tracemalloc.start()
     refuses(
         nodes,
         nodes.ids[0],
-        {**forged, "sequence": sequence, **numbers([1], [3])},
+        {**forged, "sequence": sequence},
         RefusedError,
-        "wrong number of clients",
+        "leave out too few clients",
     )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

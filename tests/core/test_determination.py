@@ -1,20 +1,19 @@
-"""Tests of the tries of a round, and of its pool of volunteers and their groups."""
+"""Tests of the tries of a round, and of the score by which an agent chooses one."""
 
+from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chisquare
 
-from dubhe_flwr.core.determination import (
-    cut_into_groups,
-    far_apart,
-    fill_or_trim,
-    group_sizes,
-)
+from dubhe_flwr.core.determination import Tries, far_apart, fill_or_trim, scores_of
+from dubhe_flwr.core.distribution import FIXED_POINT_SCALE, fixed_point_distribution, with_square
+from dubhe_flwr.errors import SettingsError
 
 Mask = NDArray[np.bool_]
 
@@ -22,6 +21,15 @@ Mask = NDArray[np.bool_]
 def mask(*clients: int, size: int) -> Mask:
     """Return which of the first clients are listed."""
     return np.isin(np.arange(size), clients)
+
+
+@pytest.mark.parametrize("number", [0, -1, 2.0, True, 2**31])
+def test_a_number_that_cannot_work_is_refused(number: Any) -> None:
+    """The error names the number and its value."""
+    for name in ("number", "pool"):
+        sentence = rf"Tries\({name}={number!r}\) must be a whole number from 1 up"
+        with pytest.raises(SettingsError, match=sentence):
+            Tries(**{name: number})
 
 
 @given(
@@ -77,39 +85,74 @@ def test_tries_that_are_close_become_one(seed: int, num_participants: int, fewes
     assert all(number == 0 or number < fewest for number in moved)
 
 
-@given(num_participants=st.integers(1, 200), data=st.data())
-def test_group_sizes_make_up_exactly_k(num_participants: int, data: st.DataObject) -> None:
-    """There are K // g groups, none smaller than g, of at most two neighbouring sizes."""
-    group_size = data.draw(st.integers(1, num_participants))
-    sizes = group_sizes(num_participants, group_size)
-    assert len(sizes) == num_participants // group_size
-    assert sizes.sum() == num_participants
-    assert sizes.min() >= group_size
-    assert sizes.max() - sizes.min() <= 1
-    assert sizes.tolist() == sorted(sizes.tolist())
-
-
 @given(
-    st.integers(3, 30), st.integers(0, 100), st.integers(10, 40), st.integers(0, 2**32), st.data()
+    st.lists(st.sampled_from([0.25, 0.5, 1.0, 4.0]), min_size=2, max_size=6),
+    *(st.integers(0, most) for most in (16, 999)),
 )
-def test_groups_are_disjoint_and_suffice(
-    num_participants: int, extra: int, max_groups: int, seed: int, data: st.DataObject
-) -> None:
-    """Groups are disjoint, enough of each size, and leave over fewer clients than one group has."""
-    group_size = data.draw(st.integers(3, num_participants))
-    wanted = group_sizes(num_participants, group_size)
-    pool = np.arange(1000, 1000 + num_participants + extra)
-    rng = np.random.default_rng(seed)
-    groups = cut_into_groups(pool, num_participants, group_size, max_groups, rng)
-    together = np.concatenate(groups)
-    assert len(set(together.tolist())) == together.size
-    assert set(together.tolist()) <= set(pool.tolist())
-    assert len(groups) <= max_groups
-    assert len(groups) == max_groups or pool.size - together.size <= wanted.max()
-    sizes = np.array([group.size for group in groups])
-    for size in np.unique(wanted):
-        proportion = len(groups) * (wanted == size).sum() / wanted.size
-        assert (sizes == size).sum() >= (wanted == size).sum()
-        assert abs((sizes == size).sum() - proportion) < wanted.size
-    assert set(sizes.tolist()) == set(wanted.tolist())
-    assert all(group.tolist() == sorted(group.tolist()) for group in groups)
+def test_clients_count_by_their_weight(weights: list[float], eighths: int, seed: int) -> None:
+    """With unequal clients and a target, the definition's means are weighted."""
+    target = np.array([0.4, 0.3, 0.2, 0.1])
+    shares = np.random.default_rng(seed).dirichlet(np.full(4, 0.3), len(weights))
+    integers = [
+        with_square(fixed_point_distribution(row * 2**40, round(FIXED_POINT_SCALE * weight / 4)))
+        for row, weight in zip(shares, weights, strict=True)
+    ]
+    distance = np.abs(np.average(shares - target, axis=0, weights=weights)).sum()
+    local = np.average(((shares - target) ** 2).sum(axis=1), weights=weights)
+    (found,) = scores_of([np.sum(integers, axis=0)], eighths / 8, target)
+    assert found == pytest.approx(distance + eighths / 8 * local, abs=2e-4)
+
+
+def test_local_skew_costs_nothing_unless_it_has_a_price() -> None:
+    """Without a price, the first of two equally uniform sums wins, whatever their local skew."""
+    one_class_each = FIXED_POINT_SCALE * np.array([[1, 1, 2], [1, 1, 1]])
+    assert [np.argmin(scores_of(one_class_each, price)) for price in (0.0, 0.001)] != [0, 0]
+    assert np.argmin(scores_of(one_class_each)) == 0
+
+
+@st.composite
+def distribution_sums(draw: st.DrawFn) -> list[list[int]]:
+    """Draw the summed distributions of some tries, with equal totals and many exact ties."""
+    num_classes = draw(st.integers(2, 12))
+    total = draw(st.integers(1, 10)) * draw(st.sampled_from([1, 6, FIXED_POINT_SCALE]))
+    cuts = st.lists(st.integers(0, total), min_size=num_classes - 1, max_size=num_classes - 1)
+    tries = draw(st.lists(cuts, min_size=1, max_size=8))
+    sums = [np.diff([0, *sorted(points), total]).tolist() for points in tries]
+    return [*sums, *(sums[index][::-1] for index in draw(st.sets(st.integers(0, len(sums) - 1))))]
+
+
+def without_squares(sums: ArrayLike) -> NDArray[np.int64]:
+    """Append a column of squared norms; they do not count without a price of local skew."""
+    rows = np.asarray(sums)
+    return np.column_stack([rows, np.zeros(len(rows), dtype=rows.dtype)])
+
+
+@given(sums=distribution_sums())
+def test_scores_are_exact_distances(sums: list[list[int]]) -> None:
+    """Without a price of local skew a score is ||p_o - p_u||_1, correctly rounded."""
+    total, num_classes = sum(sums[0]), len(sums[0])
+    exact = [
+        sum(abs(Fraction(count, total) - Fraction(1, num_classes)) for count in attempt)
+        for attempt in sums
+    ]
+    assert scores_of(without_squares(sums)).tolist() == list(map(float, exact))
+    assert np.argmin(scores_of(without_squares(sums))) == exact.index(min(exact))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_integers_do_not_overflow(dtype: type[np.integer]) -> None:
+    """A million clients that all hold the same class of 62 score exactly the largest distance."""
+    total, num_classes = 10**6 * FIXED_POINT_SCALE, 62
+    sums = np.zeros((2, num_classes), dtype=dtype)
+    sums[0, 0] = total
+    sums[1, :2] = total // 2
+    farthest = [2 * 61 / 62, 2 * 60 / 62]
+    assert scores_of(without_squares(sums)).tolist() == farthest
+    assert np.argmin(scores_of(without_squares(sums))) == 1
+
+
+@pytest.mark.parametrize("local_skew", [-0.1, float("nan"), 1001.0])
+def test_price_out_of_range_is_refused(local_skew: float) -> None:
+    """A price is at least 0 and small enough for exact integers."""
+    with pytest.raises(SettingsError, match="local_skew"):
+        scores_of([[1, 1, 2]], local_skew)

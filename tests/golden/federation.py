@@ -133,8 +133,8 @@ class Told(Federation[CoordinatorState]):
         yield f"train {self._names(rows)}" + (" by chance" if plan.fallback else "")
         if plan.aliases != tuple(map(self.scenario.alias, rows)):
             yield f"named {' '.join(plan.aliases)}"
-        chosen = " ".join(map(str, plan.chosen))
-        yield f"{plan.num_registered} registered, [{chosen}] of {plan.num_selections}"
+        chosen = "" if plan.chosen is None else plan.chosen
+        yield f"{plan.num_registered} registered, [{chosen}] of {plan.num_tries}"
         if plan.finding != self.finding:
             self.finding = plan.finding
             yield "found " + " ".join(map(str, plan.finding))

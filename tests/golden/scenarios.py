@@ -22,11 +22,6 @@ def _tries(tries: int, num_participants: int = 4, **more: Any) -> dict[str, Any]
     return {**usual, "num_participants": num_participants, "tries": tries, **more}
 
 
-def _groups(tries: int, num_participants: int, group_size: int, **more: Any) -> dict[str, Any]:
-    more = {"group_size": group_size, **more}
-    return _tries(tries, num_participants, **more)
-
-
 def _run(settings: Mapping[str, Any], **more: Any) -> Scenario:
     return Scenario(settings=settings, **more)
 
@@ -44,7 +39,6 @@ def _twin(row: int) -> str:
 
 
 _T: Final = _tries(4)
-_G: Final = _groups(5, 6, 3)
 _S: Final = _tries(4, **_SEARCH)
 _LONG: Final = _tries(4, registration_interval=10)
 _AHEAD: Final = _tries(3, rounds_per_draw=3)
@@ -79,14 +73,12 @@ _SETTINGS: Final[dict[str, Scenario]] = {
     "search, while nodes come and go": _run(
         {**_S, "registration_interval": 2}, num_rounds=7, away={3: (4,), 4: (4,)}
     ),
-    "search, groups": _run({**_G, **_SEARCH}, num_nodes=20),
-    # Groups
-    "groups": _run(_G, num_nodes=24, num_rounds=5),
-    "groups, uneven": _run(_groups(4, 8, 3), num_nodes=20),
-    "groups, a single one": _run(_groups(4, 4, 4), num_nodes=18),
-    "groups, hardly enough nodes": _run(_groups(5, 6, 3), num_nodes=10),
-    "groups, no others": _run(_groups(5, 6, 3), num_nodes=7),
-    "groups, many draws": _run({**_G, "rounds_per_draw": 2}, num_nodes=20),
+    # Pools
+    "one try from a pool": _run(_tries(1, pool=3), num_nodes=24, num_rounds=5),
+    "four tries from a pool": _run(_tries(4, pool=2), num_nodes=20),
+    "four tries from a pool, two rounds a draw": _run(
+        _tries(4, 6, pool=3, rounds_per_draw=2), num_nodes=20
+    ),
     # Registrations and draws
     "two rounds a draw": _run(_tries(4, rounds_per_draw=2), num_rounds=7),
     "three rounds a draw": _run(
@@ -104,7 +96,7 @@ _SETTINGS: Final[dict[str, Scenario]] = {
     "a large quorum": _run(_tries(4, quorum=9)),
     # Aliases
     "names and numbers": _run(_T, alias=_name),
-    "letters": _run(_groups(5, 6, 3), num_nodes=16, alias=_letter),
+    "letters": _run(_tries(5, 6), num_nodes=16, alias=_letter),
     "twins": _run(_T, alias=_twin),
 }
 
@@ -170,7 +162,6 @@ _NODES: Final[dict[str, Scenario]] = {
     "too few may be chosen": _run(_T, eligible={2: (1, 2)}),
     "too few may be chosen, random": _run(_RANDOM, eligible={2: (1, 2), 3: ()}),
     "some may be chosen, drawn before": _run(_FEW_AHEAD, eligible={1: range(5), 2: (1, 4, 7, 8)}),
-    "some may be chosen, groups": _run(_G, num_nodes=20, eligible={1: range(12), 3: range(8, 20)}),
 }
 
 SCENARIOS: Final[Mapping[str, Scenario]] = _SETTINGS | _BAD_WEATHER | _NODES

@@ -61,7 +61,7 @@ def test_results_go_to_a_folder_named_after_the_data_set(
 
 STUDY = (
     "--num-clients 40 --num-participants 6 --rho 5 --emd 1.0 --generator mixture --rule paper "
-    "--determination grouped --tries 4 --group-size 3 --thresholds 0.6,0.2 --reference-set 1,2,8 "
+    "--tries 4 --thresholds 0.6,0.2 --reference-set 1,2,8 "
     "--num-samples 16 --num-rounds 3 --registration-interval 2 --seed 5 --key-bits 512"
 )
 

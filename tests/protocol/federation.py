@@ -29,7 +29,7 @@ from dubhe_flwr.protocol.node.memory import Membership, Reading, Registration
 from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.vaults.paillier import Paillier
 from dubhe_flwr.protocol.wire.terms import Terms
-from dubhe_flwr.rules import Groups, Paper, Prices, Tries
+from dubhe_flwr.rules import Paper, Prices, Tries
 
 StateT = TypeVar("StateT")
 Reply = Mapping[str, object] | NodeFailure
@@ -53,15 +53,9 @@ class Exchange:
 
 
 def determined(**settings: Any) -> dict[str, Any]:
-    """Return settings with the determination that `tries`, or `group_size`, stands for.
-
-    With groups `tries` says how many times K clients volunteer. With neither, the settings are
-    returned as they are.
-    """
-    tries, size = settings.pop("tries", None), settings.pop("group_size", None)
-    if size is not None:
-        return {**settings, "determination": Groups(size, tries or Groups.pool)}
-    return settings if tries is None else {"determination": Tries(tries), **settings}
+    """Return settings with the determination that `tries` and `pool` stand for, if tries are."""
+    tries, pool = settings.pop("tries", None), settings.pop("pool", 1)
+    return settings if tries is None else {"determination": Tries(tries, pool), **settings}
 
 
 def node_policies(label_counts: Iterable[ArrayLike], **overrides: Any) -> list[NodePolicy]:

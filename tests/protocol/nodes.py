@@ -165,14 +165,6 @@ def public_key_of(nodes: Federation[CoordinatorState], node_id: int) -> bytes:
     return RecipientKey.from_bytes(joined(nodes, node_id).delivery_key).public_bytes
 
 
-def numbers(num_sums: list[int], num_clients: list[int]) -> dict[str, bytes]:
-    """Return the two fields that say how many sums there are and what they cover."""
-    return {
-        "num-sums": np.array(num_sums, dtype=">i8").tobytes(),
-        "num-clients": np.array(num_clients, dtype=">i8").tobytes(),
-    }
-
-
 def secret_prime(nodes: Federation[Any], node_id: int) -> int:
     """Return p."""
     return int.from_bytes(secret_key(joined(nodes, node_id)).to_bytes(), "big")

@@ -26,7 +26,8 @@ SETTINGS: dict[str, Any] = {
     "max_registered": 30,
 }  # fmt: skip
 SEARCH: dict[str, Any] = {"thresholds": "search"}
-GROUPS: dict[str, Any] = {"group_size": 3, "num_participants": 4}
+POOL: dict[str, Any] = {"tries": 1, "pool": 3}
+"""One try, for which three times K clients volunteer."""
 PLAIN: dict[str, Any] = {"simulation": "plain"}
 
 

@@ -34,13 +34,10 @@ TRIES: dict[str, Any] = {
     "num_participants": 4, "reference_set": (1, 2, 10), "thresholds": {1: 0.6, 2: 0.3}, "tries": 5,
     "registration_interval": 3, "rounds_per_draw": 2,
 }  # fmt: skip
-GROUPS = TRIES | {"num_participants": 3, "group_size": 3}
 SEARCH: dict[str, Any] = {"thresholds": "search", "reference_set": (1, 10)}
 KINDS = {
     "tries": TRIES,
-    "groups": GROUPS,
     "search": TRIES | SEARCH,
-    "search and groups": GROUPS | SEARCH,
     "prices": {"num_participants": 4, "registration_interval": 3},
 }
 REPLIED = {
@@ -73,24 +70,15 @@ def replies_of(nodes: Nodes, *stages: str) -> list[Any]:
 
 
 def shapes(nodes: Nodes) -> list[Any]:
-    """Return stage, node, names, types and sizes; groups follow from decisions, which are seen."""
-    grouped = epoch_of(nodes).announced.group_size is not None
+    """Return stage, node, names, types and sizes."""
 
-    def shape(fields: Any, *, of_groups: bool = False) -> list[Any]:
+    def shape(fields: Any) -> list[Any]:
         return [
             (name, type(value), len(value) if isinstance(value, bytes | str) else 8)
             for name, value in fields.items()
-            if not (of_groups and name in {"sums", "num-sums", "num-clients"})
         ]
 
-    return [
-        (
-            *(e.stage, e.node_id),
-            shape(e.request, of_groups=grouped and e.stage == "determine"),
-            shape(e.reply),
-        )
-        for e in nodes.exchanges
-    ]
+    return [(e.stage, e.node_id, shape(e.request), shape(e.reply)) for e in nodes.exchanges]
 
 
 @cache
@@ -103,7 +91,7 @@ def usual_shapes(kind: str, simulated: bool) -> list[Any]:
 @pytest.mark.parametrize("labels", OTHER_LABELS.values(), ids=OTHER_LABELS)
 @pytest.mark.parametrize(
     ("kind", "simulated"),
-    [("tries", True), ("groups", False), ("search", False), ("search and groups", True)],
+    [("tries", True), ("tries", False), ("search", False)],
 )
 def test_labels_change_no_message_and_no_size(
     kind: str, simulated: bool, labels: list[int]
@@ -145,7 +133,7 @@ def secrets_of_search(rule: Paper) -> set[bytes]:
     return whole.union(*(encodings(row) | encodings(row / 2**20) for row in lines))
 
 
-@pytest.mark.parametrize("kind", ["tries", "groups", "search"])
+@pytest.mark.parametrize("kind", ["tries", "search"])
 def test_messages_hold_nothing_in_the_clear(kind: str) -> None:
     """No registry, R_A, p_l, P, p_o, EMD or key, however written, nor a field for more."""
     settings = KINDS[kind]
@@ -195,7 +183,7 @@ def test_messages_hold_nothing_in_the_clear(kind: str) -> None:
 
 def test_the_servers_state_holds_no_key() -> None:
     """What the server keeps or stores can decrypt nothing, and opens no sealed key."""
-    nodes = run(**GROUPS | SEARCH)
+    nodes = run(**KINDS["search"])
     own = joined(nodes, nodes.ids[0])
     key = secret_key(own)
     written = repr(fingerprint(nodes.state)).encode()
@@ -208,7 +196,7 @@ def test_the_servers_state_holds_no_key() -> None:
 
 def test_equal_labels_have_different_ciphertexts() -> None:
     """Ciphertexts of the same data differ between nodes, and between epochs."""
-    nodes = run(np.tile(COUNTS[0], (NUM_CLIENTS, 1)), **GROUPS | SEARCH)
+    nodes = run(np.tile(COUNTS[0], (NUM_CLIENTS, 1)), **KINDS["search"])
     told = replies_of(nodes, "register", "settle")
     for field in ("registration", "distribution", "contribution"):
         vectors = [reply[field] for reply in told if field in reply]

@@ -12,7 +12,7 @@ from protocol.nodes import Exchanges
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.protocol.wire.messages import JoinRequest
-from dubhe_flwr.rules import Determination, Groups, Paper, Prices, Tries, register_rule
+from dubhe_flwr.rules import Paper, Prices, Tries, register_rule
 
 RULE = Paper((1, 2, 10))
 VALID: dict[str, Any] = {"num_participants": 20, "rule": RULE}
@@ -27,9 +27,9 @@ class Settings32(Exchanges):
 
     name: ClassVar[str] = f"settings of {__name__}"  # pytest imports this module twice
 
-    def determination(self, num_participants: int) -> Determination:
-        """More volunteers than there are tries."""
-        return Groups(4, 50)
+    def determination(self, num_participants: int) -> Tries:
+        """Many more volunteers than participants."""
+        return Tries(1, 50)
 
 
 def test_defaults() -> None:
@@ -53,15 +53,14 @@ def test_prices_choose_from_a_single_try(num_participants: int, pool: int) -> No
     assert exact.determined == Tries(1)
 
 
-@pytest.mark.parametrize("determination", [Tries(6), Tries(1, 5), Groups(4, 7)])
-def test_the_determination_is_announced(determination: Determination) -> None:
+@pytest.mark.parametrize("determination", [Tries(6), Tries(1, 5), Tries(4, 5)])
+def test_the_determination_is_announced(determination: Tries) -> None:
     """Nodes are told everything except the number of tries."""
     settings = Settings(**VALID, determination=determination)
     assert settings.determined == determination
     announced = settings.announced(seed=1)
     assert announced.pool == determination.pool
-    assert isinstance(announced.determination, type(determination))
-    assert announced.num_wanted == determination.num_wanted(20)
+    assert announced.has_agent == (determination.number > 1)
 
 
 def test_every_number_that_a_node_checks_is_announced() -> None:
@@ -127,21 +126,19 @@ def test_only_simulated_nodes_are_told_the_seed(
         ),
         ({"rule": (1, 2, 10)}, r"rule=\(1, 2, 10\) is not a participation rule; .*Prices\(\)"),
         ({"rule": Paper}, "is not a participation rule"),
-        ({"determination": "tries"}, r"determination='tries' must be Tries\(20\), Groups\(4\)"),
+        ({"determination": "tries"}, r"determination='tries' must be Tries\(20\) or the"),
         ({"on_failure": "ignore"}, "on_failure='ignore' must be one of .*'raise', 'random'"),
         ({"simulation": "yes"}, r"simulation='yes' must be one of \(None, 'plain', 'encrypted'\)"),
         ({"num_participants": 2}, "num_participants=2 is below min_cohort=3, the fewest"),
         ({"quorum": 2}, "quorum=2 is below min_cohort=3; raise it"),
         ({"max_registered": 19}, "num_participants=20 is above max_registered=19; raise max_reg"),
         ({"quorum": 2001}, "quorum=2001 is above max_registered=2000; raise max_registered"),
-        ({"determination": Groups(2)}, "group of 2 clients must have from min_cohort=3"),
-        ({"determination": Groups(21)}, "group of 21 clients must .* to num_participants=20"),
         (
             {"max_draws_per_epoch": 999},
             "makes 1000 draws, above max_draws_per_epoch=999; lower one",
         ),
         (
-            {"determination": Groups(4, 20), "max_draws_per_epoch": 999},
+            {"determination": Tries(1, 20), "max_draws_per_epoch": 999},
             "makes 1000 draws, above max_draws_per_epoch=999; lower one",
         ),
         (
@@ -177,14 +174,13 @@ def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence:
         {"max_unregistered": 1.0}, {"max_draws_per_epoch": 1000}, {"max_registered": 95_325},
         {"rule": Settings32(), "determination": Tries()},
         {"max_registered": 95_326, "simulation": "plain"}, {"key_bits": 512}, {"seed": 2**63 - 1},
-        {"determination": Groups(4, 100), "max_draws_per_epoch": 5000},
-        *({"determination": Groups(size)} for size in (3, 20)),
+        {"determination": Tries(1, 100), "max_draws_per_epoch": 5000},
         {
             "determination": Tries(2**10), "rounds_per_draw": 2**10,
             "max_draws_per_epoch": 2**20,
         },
         {
-            "determination": Groups(4, 2**11), "rounds_per_draw": 2**10,
+            "determination": Tries(1, 2**11), "rounds_per_draw": 2**10,
             "max_draws_per_epoch": 2**20,
         },
     ],

@@ -16,7 +16,7 @@ COUNTS = skewed_counts(30)
 SETTINGS: dict[str, dict[str, Any]] = {
     "prices": {"rule": Prices(), "num_participants": 6},
     "weighted": {"rule": Prices(), "num_participants": 6, "equal_weights": False},
-    "groups": {"rule": Prices(), "num_participants": 9, "group_size": 3, "tries": 12},
+    "one try": {"rule": Prices(), "num_participants": 9, "tries": 1, "pool": 2},
     "search": {"rule": Paper((1, 4), "search"), "num_participants": 5, "rounds_per_draw": 2},
 }
 
@@ -54,7 +54,7 @@ def test_the_server_answers_as_the_nodes_would(settings: dict[str, Any]) -> None
 
 def test_a_node_with_willing_answers_for_itself() -> None:
     """A node with `willing` answers for itself; the server's process answers for the rest."""
-    both = federation(**SETTINGS["groups"]), federation(**SETTINGS["groups"])
+    both = federation(**SETTINGS["one try"]), federation(**SETTINGS["one try"])
     for nodes in both:
         for node_id in nodes.ids[:2]:
             own = replace(nodes.policies[node_id], willing=lambda server_round: server_round != 2)

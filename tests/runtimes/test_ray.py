@@ -15,8 +15,7 @@ from apis import (
 )
 from flwr.app import Context
 
-from dubhe_flwr.protocol.determination import Determination
-from dubhe_flwr.rules import Paper, Prices, Rule
+from dubhe_flwr.rules import Paper, Prices, Rule, Tries
 
 NUM_NODES = 40
 """Enough nodes that prices need more sums than the registration gives."""
@@ -32,7 +31,7 @@ pytestmark = pytest.mark.runtime
     ],
 )
 def test_ray_selects_the_same_sets_as_in_process(
-    api: Api, rule: Rule, determination: Determination | None
+    api: Api, rule: Rule, determination: Tries | None
 ) -> None:
     """In every round, both runtimes select the same sets from the same seed."""
     from flwr.simulation import run_simulation

@@ -22,8 +22,8 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
     "join request": [
         {"rule": None}, {"rule": b"paper"}, {"num-participants": 1}, {"min-cohort": 0},
         {"min-cohort": None}, {"max-clients": 0}, {"max-draws": -1},
-        {"pool": 0}, {"pool": None}, {"pool": 2**31}, {"group-size": 1}, {"group-size": 5},
-        {"group-size": 2.0}, {"simulation-seed": True}, {"simulation-seed": 2**63},
+        {"pool": 0}, {"pool": None}, {"pool": 2**31}, {"pool": 2.0},
+        {"simulation-seed": True}, {"simulation-seed": 2**63},
         {"vault": 1}, {"vault": "attic"}, {"has-agent": 1},
         {"simulation-seed": None, "vault": "plain"},
         {"weighted": None},
@@ -62,9 +62,8 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
         {"num-tries": 0}, {"num-tries": -1}, {"num-tries": 2**20 // 5 + 1},
     ],
     "determine request": [
-        {"num-clients": [4, 4, 5, 4, 0]}, {"num-clients": [4, 4, 5, 4, -4]},
-        {"num-clients": [4, 4, 5, 4]}, {"num-sums": [3, 3]}, {"num-sums": [5, 0]},
-        {"num-sums": [6, -1]}, {"num-sums": b"", "num-clients": b""}, {"num-clients": bytes(39)},
+        {"num-tries": [5, 0]}, {"num-tries": [6, -1]}, {"num-tries": b""}, {"num-tries": None},
+        {"num-tries": bytes(15)}, {"num-clients": [4, 4, 4, 4, 4]},
     ],
     "determine reply": [{"stage": "participate"}],
 }  # fmt: skip

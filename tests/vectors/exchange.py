@@ -9,11 +9,11 @@ from vectors.inputs import (
     AGENT,
     ANNOUNCED,
     EPOCH,
-    GROUPED,
     MNIST,
     MODULUS,
     NODE,
     OTHER_EPOCH,
+    POOLED,
     SEARCHED,
     SIGNER,
     Case,
@@ -65,7 +65,7 @@ def messages() -> Iterator[Case]:
     made = {"modulus": MODULUS, "sealed-keys": bytes(240)}
     requests: list[tuple[str, str, dict[str, Any]]] = [
         ("hello", "", {}),
-        ("join", "", GROUPED),
+        ("join", "", POOLED),
         ("join", " of real nodes", MNIST),
         ("join", ", numbers in the clear", ANNOUNCED | {"vault": "plain"}),
         ("join", " of an epoch that goes on", ANNOUNCED | {"continues": OTHER_EPOCH}),
@@ -88,11 +88,7 @@ def messages() -> Iterator[Case]:
         ("open", "", opened),
         ("settle", "", _DRAW),
         ("participate", "", _DRAW),
-        (
-            "determine",
-            "",
-            {"sums": b"\x03" * 640, "num-sums": [3, 2], "num-clients": [4, 4, 5, 4, 5]},
-        ),
+        ("determine", "", {"sums": b"\x03" * 640, "num-tries": [3, 2]}),
     ]
     replies: list[tuple[str, str, dict[str, Any]]] = [
         ("hello", "", {"alias": "client 3: Grüße", "willing": True}),
@@ -223,7 +219,7 @@ def signatures() -> Iterator[Case]:
     node, agent = ref.public_half(NODE), ref.public_half(AGENT)
     for name, announced, epoch, alias, examples, mean in (
         ("tries", ANNOUNCED, EPOCH, "1", 0, 0.0),
-        ("groups, weighted", GROUPED | {"weighted": True}, EPOCH, "1", 600, 612.5),
+        ("a pool, weighted", POOLED | {"weighted": True}, EPOCH, "1", 600, 612.5),
         ("three candidates", MNIST | paper([1, 4], "search"), OTHER_EPOCH, "Grüße", 0, 0.0),
     ):
         join = ref.join_statement(epoch, announced, node, alias, examples)

@@ -25,7 +25,7 @@ ANNOUNCED: Final[dict[str, Any]] = paper([1, 2, 4], {"1": 0.6, "2": 0.3}) | {
     "weighted": False, "has-agent": True, "vault": "paillier", "pool": 1, "simulation-seed": 7,
 }  # fmt: skip
 SEARCHED: Final = ANNOUNCED | paper([1, 4], "search")
-GROUPED: Final = ANNOUNCED | {"min-cohort": 2, "group-size": 2, "pool": 4}
+POOLED: Final = ANNOUNCED | {"min-cohort": 2, "pool": 4}
 CLEAR: Final = ANNOUNCED | {"vault": "plain"}
 WITHOUT_AGENT: Final = ANNOUNCED | {"has-agent": False}
 WEIGHTED: Final = ANNOUNCED | {"weighted": True}
@@ -90,9 +90,9 @@ def added_by(index: int) -> list[int]:
     return ref.with_square(ref.fixed_point(COUNTS[index]))
 
 
-def sums_of(*groups: Sequence[int]) -> list[list[int]]:
+def sums_of(*tries: Sequence[int]) -> list[list[int]]:
     """Return the sums of the distributions of some of the nine nodes."""
-    return [[sum(column) for column in zip(*map(added_by, group), strict=True)] for group in groups]
+    return [[sum(column) for column in zip(*map(added_by, each), strict=True)] for each in tries]
 
 
 def sealed_key_case(**changes: Any) -> Case:

@@ -123,24 +123,21 @@ def draws() -> Iterator[Case]:
 
 def probabilities() -> Iterator[Case]:
     """Map the overall registry to the probability of each category."""
-    groups = {"group-size": 4}
-    for name, counts, participants, pool, kind in (
-        ("two categories", [10, 0, 40], 4, 1, {}),
-        ("capped at 1", [1, 1, 50], 20, 1, {}),
-        ("volunteers for groups", [10, 20, 70], 5, 4, groups),
-        ("groups: never more than three fifths of all", [10, 10, 10], 5, 100, groups),
-        ("a try: never more than a quarter of all and seven", [20, 20, 20], 5, 100, {}),
-        ("one category", [0, 30, 0], 7, 1, {}),
-        ("more participants than clients", [0, 3, 0], 7, 1, {}),
+    for name, counts, participants, pool in (
+        ("two categories", [10, 0, 40], 4, 1),
+        ("capped at 1", [1, 1, 50], 20, 1),
+        ("four times K volunteers", [10, 20, 70], 5, 4),
+        ("never more than a quarter of all and seven", [20, 20, 20], 5, 100),
+        ("one category", [0, 30, 0], 7, 1),
+        ("more participants than clients", [0, 3, 0], 7, 1),
     ):
-        announced = {"num-participants": participants, "pool": pool, **kind}
+        announced = {"num-participants": participants, "pool": pool}
         wanted = ref.volunteers(announced, sum(counts))
         yield {
             "name": name,
             "overall-registry": counts,
             "num-participants": participants,
             "pool": pool,
-            **kind,
             "num-volunteers": wanted,
             "probabilities": ref.probability(counts, wanted),
         }
@@ -149,30 +146,21 @@ def probabilities() -> Iterator[Case]:
 def choices() -> Iterator[Case]:
     """Map decrypted sums to the choice that follows."""
     tries = sums_of((0, 1, 2, 3), (3, 4, 5, 7), (0, 5, 6, 8), (1, 2, 3, 7))
-    groups = sums_of((0, 1), (2, 3), (4, 5), (6, 7), (3, 8))
-    uneven = sums_of((0, 1), (2, 3), (4, 5, 7), (6, 8), (2, 7, 8))
-    heavier = [[number * (1 + index) for number in row] for index, row in enumerate(groups)]
+    heavier = [[number * (1 + index) for number in row] for index, row in enumerate(tries)]
     target = [0.5, 0.25, 0.125, 0.125]
-    for name, sums, sizes, wanted, skew, aim in (
-        ("best of four tries", tries, [4] * 4, [], 0.0, None),
-        ("best of four tries, local skew", tries, [4] * 4, [], 0.5, None),
-        ("best of four tries, local skew and a target", tries, [4] * 4, [], 0.5, target),
-        ("equal tries: the first", [tries[0], tries[0]], [4] * 2, [], 0.5, None),
-        ("two groups of two", groups, [2] * 5, [2, 2], 0.0, None),
-        ("two groups of two, local skew", groups, [2] * 5, [2, 2], 0.5, None),
-        ("two groups of two, of unequal weight", heavier, [2] * 5, [2, 2], 0.5, target),
-        ("a group of two and one of three", uneven, [2, 2, 3, 2, 3], [2, 3], 0.0, None),
+    for name, sums, skew, aim in (
+        ("best of four tries", tries, 0.0, None),
+        ("best of four tries, local skew", tries, 0.5, None),
+        ("best of four tries, local skew and a target", tries, 0.5, target),
+        ("best of four tries of unequal weight", heavier, 0.5, target),
+        ("equal tries: the first", [tries[0], tries[0]], 0.5, None),
     ):
-        scores, best = ref.scores(sums, skew, aim), []
-        if wanted:
-            best = ref.best_groups(sums, sizes, wanted, skew, aim)
-        else:
-            best = [scores.index(min(scores))]
+        scores = ref.scores(sums, skew, aim)
         yield {
-            "name": name, "sums": sums, "sizes": sizes, "wanted-sizes": wanted, "local-skew": skew,
-            "target": aim, "scores": scores, "chosen": best,
+            "name": name, "sums": sums, "local-skew": skew, "target": aim, "scores": scores,
+            "chosen": scores.index(min(scores)),
         }  # fmt: skip
     table = [[30, 10, 40], [11, 10, 21], [5, 5, 10], [10, 10, 20]]
     flat = [number for row in table for number in row]
-    best = [ref.best_candidate(flat, 2)]
+    best = ref.best_candidate(flat, 2)
     yield {"name": "best candidate", "expectations": table, "chosen": best}

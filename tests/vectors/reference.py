@@ -441,8 +441,7 @@ def bits(flags: Iterable[bool]) -> bytes:
 def volunteers(announced: Announced, clients: int) -> int:
     """Return V, the wanted number of volunteers."""
     wanted, pool = int(announced["num-participants"]), int(announced["pool"])
-    most = 3 * clients // 5 if "group-size" in announced else clients // 4 + 7
-    return max(wanted, min(pool * wanted, most))
+    return max(wanted, min(pool * wanted, clients // 4 + 7))
 
 
 def probability(overall: Sequence[int], volunteers: int) -> list[float]:
@@ -498,53 +497,21 @@ def default_candidate(announced: Announced) -> int:
 def scores(
     sums: Sequence[Sequence[int]], local_skew: float = 0.0, target: Sequence[float] | None = None
 ) -> list[float]:
-    """Return the score of each try; the last number of a sum is the sum of squares."""
-    return [_score([row], local_skew, target) for row in sums]
+    """Return the score of each try: whole numbers over C times the sum of the weights.
 
-
-def _score(
-    rows: Sequence[Sequence[int]], local_skew: float, target: Sequence[float] | None
-) -> float:
-    """Return the combined score of groups: whole numbers over C times the sum of the weights."""
-    number = len(rows[0]) - 1
+    The last number of a sum is the sum of squares.
+    """
+    number = len(sums[0]) - 1
     ratio = [number * share for share in target] if target else [1.0] * number
     of_all = sum(wanted * wanted for wanted in ratio) / number
-    apart, cost, weight = [0.0] * number, 0, 0
-    for *shares, square in rows:
-        total = sum(shares)
-        across = sum(2 * share * wanted for share, wanted in zip(shares, ratio, strict=True))
-        for label, share in enumerate(shares):
-            apart[label] += number * share - round(total * ratio[label])
-        cost += round(local_skew * (number * square - across + total * of_all))
-        weight += number * total
-    return (sum(map(abs, apart)) + cost) / weight
-
-
-def group_sizes(participants: int, group_size: int) -> list[int]:
-    """Return the sizes of the groups that make up K, in ascending order."""
-    number = participants // group_size
-    size, more = divmod(participants, number)
-    return [size] * (number - more) + [size + 1] * more
-
-
-def best_groups(
-    sums: Sequence[Sequence[int]],
-    sizes: Sequence[int],
-    wanted: Sequence[int],
-    local_skew: float = 0.0,
-    target: Sequence[float] | None = None,
-) -> list[int]:
-    """Return the best combination of groups; ties go to the first."""
-    of_size = [
-        combinations([i for i, size in enumerate(sizes) if size == kind], wanted.count(kind))
-        for kind in sorted(set(wanted))
-    ]
-    choices: list[list[int]] = [[i for part in parts for i in part] for parts in product(*of_size)]
-
-    def score(chosen: Iterable[int]) -> float:
-        return _score([sums[index] for index in chosen], local_skew, target)
-
-    return sorted(min(choices, key=score))
+    found = []
+    for *shares, square in sums:
+        total, pairs = sum(shares), list(zip(shares, ratio, strict=True))
+        apart = sum(abs(number * share - round(total * wanted)) for share, wanted in pairs)
+        across = sum(2 * share * wanted for share, wanted in pairs)
+        cost = round(local_skew * (number * square - across + total * of_all))
+        found.append((apart + cost) / (number * total))
+    return found
 
 
 # --- a round, in the clear ------------------------------------------------------------------------
@@ -553,10 +520,10 @@ def best_groups(
 class Round(NamedTuple):
     """A round in plain numbers."""
 
-    selections: list[list[int]]
+    tries: list[list[int]]
     sums: list[list[int]]
-    """The selections that an agent chooses from; empty if there is nothing to determine."""
-    best: list[int]
+    """The sums that an agent compares; empty if there is nothing to determine."""
+    best: int
     chosen: list[int]
 
 
@@ -594,30 +561,20 @@ def plain_round(
 ) -> Round:
     """Choose the clients of a round, with all clients connected."""
     clients = range(len(label_counts))
-    wanted, group_size = announced["num-participants"], announced.get("group-size")
+    wanted, fewest = announced["num-participants"], announced["min-cohort"]
     shares = [fixed_point(counts) for counts in label_counts]
     if announced["weighted"]:
         mean = mean_size(label_counts)
         shares = [weighted(counts, weight(sum(counts), mean)) for counts in label_counts]
     fixed = [with_square(row) for row in shares]
     # An agent decrypts fewer sums than half the clients.
-    num_sums = (len(clients) - 1) // 2
-    num_draws, num_chosen = (1 if group_size else max(1, min(tries, num_sums))), 1
+    tries = max(1, min(tries, (len(clients) - 1) // 2))
     draws = [
-        keyed_draws(keys_of_draws(seed, str(k), num_draws), server_round, 1, num_draws)[0]
-        for k in clients
+        keyed_draws(keys_of_draws(seed, str(k), tries), server_round, 1, tries)[0] for k in clients
     ]
-    yes = [[k for k in clients if draws[k][h] < probabilities[k]] for h in range(num_draws)]
-    if group_size:
-        num_chosen = wanted // group_size
-        hidden = (len(clients) - announced["min-cohort"]) // -(-wanted // num_chosen)
-        formed = min(hidden, volunteers(announced, len(clients)) // group_size)
-        num_sums = min(num_sums, max(num_chosen, formed))
-    else:
-        num_sums = num_draws
+    yes = [[k for k in clients if draws[k][h] < probabilities[k]] for h in range(tries)]
     # The agent is in none of its sums, and each sum leaves out at least min-cohort clients.
-    most = min(len(clients) - 2, len(clients) - announced["min-cohort"])
-    has_choice = num_sums > num_chosen and wanted <= most
+    has_choice = tries > 1 and wanted <= len(clients) - max(2, fewest)
     others = list(clients)
     if has_choice:
         others.remove(
@@ -625,32 +582,20 @@ def plain_round(
                 server_round - first_round
             ]
         )
-    if has_choice and group_size:
-        pool = _filled(yes[0], others, wanted, len(others), generator(seed, "pool", server_round))
-        selections = _groups(
-            pool, wanted, group_size, num_sums, generator(seed, "groups", server_round)
-        )
-    else:
-        selections = [
-            _filled(names, others, wanted, wanted, generator(seed, "fill-or-trim", server_round, h))
-            for h, names in enumerate(yes)
-        ]
-        for h, names in enumerate(selections):  # no two differ by fewer than min-cohort
-            near = [k for k in selections[:h] if len({*k} ^ {*names}) < announced["min-cohort"]]
-            selections[h] = near[0] if near else names
+    made = [
+        _filled(names, others, wanted, generator(seed, "fill-or-trim", server_round, h))
+        for h, names in enumerate(yes)
+    ]
+    for h, names in enumerate(made):  # no two differ by fewer than min-cohort
+        near = [k for k in made[:h] if len({*k} ^ {*names}) < fewest]
+        made[h] = near[0] if near else names
     if not has_choice:
-        return Round(selections, [], [0], selections[0])
-    sums = [_added(fixed[k] for k in members) for members in selections]
+        return Round(made, [], 0, made[0])
+    sums = [_added(fixed[k] for k in members) for members in made]
     aims = json.loads(announced["rule-settings"])
-    prices = aims.get("local_skew", 0.0), aims.get("target")
-    if group_size:
-        sizes = [len(members) for members in selections]
-        best = best_groups(sums, sizes, group_sizes(wanted, group_size), *prices)
-    else:
-        found = scores(sums, *prices)
-        best = [found.index(min(found))]
-    chosen = sorted(k for index in best for k in selections[index])
-    return Round(selections, sums, best, chosen)
+    found = scores(sums, aims.get("local_skew", 0.0), aims.get("target"))
+    best = found.index(min(found))
+    return Round(made, sums, best, made[best])
 
 
 def _added(rows: Iterable[Sequence[int]]) -> list[int]:
@@ -658,25 +603,13 @@ def _added(rows: Iterable[Sequence[int]]) -> list[int]:
 
 
 def _filled(
-    yes: Sequence[int], others: Sequence[int], fewest: int, most: int, rng: np.random.Generator
+    yes: Sequence[int], others: Sequence[int], wanted: int, rng: np.random.Generator
 ) -> list[int]:
-    """Cut the volunteers down to the maximum, or fill them up to the minimum."""
+    """Cut the volunteers down, or fill them up, to the wanted number."""
     volunteers, eligible = set(yes), set(others)
     willing = [k for k in yes if k in eligible]
-    if len(willing) > most:
-        return sorted(rng.choice(willing, most, replace=False).tolist())
+    if len(willing) > wanted:
+        return sorted(rng.choice(willing, wanted, replace=False).tolist())
     rest = [k for k in others if k not in volunteers]
-    missing = max(0, fewest - len(willing))
-    return sorted([*willing, *rng.choice(rest, min(missing, len(rest)), replace=False).tolist()])
-
-
-def _groups(
-    pool: Sequence[int], wanted: int, group_size: int, most: int, rng: np.random.Generator
-) -> list[list[int]]:
-    """Cut volunteers into random groups of the wanted sizes, repeatedly."""
-    sizes, left = group_sizes(wanted, group_size), rng.permutation(pool).tolist()
-    groups: list[list[int]] = []
-    while len(groups) < most and len(left) >= (size := sizes[len(groups) % len(sizes)]):
-        groups.append(sorted(left[:size]))
-        left = left[size:]
-    return groups
+    missing = min(wanted - len(willing), len(rest))
+    return sorted([*willing, *rng.choice(rest, missing, replace=False).tolist()])

@@ -9,7 +9,6 @@ from vectors.inputs import (
     ANNOUNCED,
     CLEAR,
     COUNTS,
-    GROUPED,
     NODE,
     OTHER_MODULUS,
     OTHER_SIGNER,
@@ -261,9 +260,8 @@ def _chooses() -> Iterator[Case]:
         scores = ref.scores(sums_of(*tries))
         return scores.index(min(scores))
 
-    def chooses(name: str, asked: Any, best: list[int], announced: Any = ANNOUNCED) -> Case:
-        step = answers(ask("determine", asked, 4), {"chosen": best})
-        return after_a_draw(name, step, announced=announced)
+    def chooses(name: str, asked: Any, best: list[int]) -> Case:
+        return after_a_draw(name, answers(ask("determine", asked, 4), {"chosen": best}))
 
     yield chooses("an agent names the best try", choose(ANNOUNCED, TRIES), [best_of(TRIES)])
     rounds = (TRIES[:1], TRIES[:0:-1])
@@ -271,20 +269,15 @@ def _chooses() -> Iterator[Case]:
     yield chooses("an agent names the best of each round", choose(ANNOUNCED, *rounds), best)
     sums = choose(ANNOUNCED, TRIES)
     wrong = encrypted(ANNOUNCED, "distribution", [2**20] * 3 + [2**20 - 1, 2**19])
+    two = choose(ANNOUNCED, [(0, 2)])["sums"]
     size = len(wrong)
     for place, vector, name in (
         (0, wrong, "sum 0 that does not add up"),
         (1, wrong, "sum 1 that does not add up"),
         (1, bytes(size), "a sum that does not decrypt"),
+        (1, two, "a sum of two clients"),
     ):
         spoilt = sums["sums"][: place * size] + vector + sums["sums"][(place + 1) * size :]
         others = [index for index in range(3) if index != place]
         best = [others[best_of([TRIES[index] for index in others])]]
         yield chooses(f"an agent passes over {name}", sums | {"sums": spoilt}, best)
-    uneven = GROUPED | {"num-participants": 5, "pool": 3}
-    for name, announced, groups, wanted in (
-        ("the best groups", GROUPED, ((0, 2), (3, 4), (5, 6)), [2, 2]),
-        ("groups of two sizes", uneven, ((0, 2), (3, 4), (5, 6, 7)), [2, 3]),
-    ):
-        best = ref.best_groups(sums_of(*groups), list(map(len, groups)), wanted)
-        yield chooses(f"an agent names {name}", choose(announced, groups), best, announced)

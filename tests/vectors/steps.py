@@ -125,13 +125,9 @@ def refused_session(
 
 def choose(announced: Announced, *rounds: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Return a request to choose among sums over some of the nine nodes, for each round."""
-    groups = [group for each in rounds for group in each]
-    vectors = [encrypted(announced, "distribution", sums) for sums in sums_of(*groups)]
-    return {
-        "sums": b"".join(vectors),
-        "num-sums": [len(each) for each in rounds],
-        "num-clients": [len(group) for group in groups],
-    }
+    sums = sums_of(*(clients for tries in rounds for clients in tries))
+    vectors = [encrypted(announced, "distribution", each) for each in sums]
+    return {"sums": b"".join(vectors), "num-tries": list(map(len, rounds))}
 
 
 def delivered(**changes: Any) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from vectors.inputs import untyped
 
 from dubhe_flwr import errors
 from dubhe_flwr.core.codebook import Codebook
+from dubhe_flwr.core.determination import scores_of, volunteers_of
 from dubhe_flwr.core.distribution import fixed_point_distribution, with_square
-from dubhe_flwr.core.group_choice import best_groups, scores_of
 from dubhe_flwr.core.randomness import simulated_draws
 from dubhe_flwr.core.registration import dominating_category, participation_probability
 from dubhe_flwr.core.search import best_candidate
@@ -49,7 +49,7 @@ from dubhe_flwr.protocol.wire.messages import (
 from dubhe_flwr.protocol.wire.roster import alias_digest
 from dubhe_flwr.protocol.wire.statements import join_statement, key_statement, parameters_digest
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
-from dubhe_flwr.rules import Groups, Paper, Tries
+from dubhe_flwr.rules import Paper
 
 Case = dict[str, Any]
 FOLDER = Path(__file__).parent
@@ -272,8 +272,7 @@ def test_simulated_draws(case: Case) -> None:
 def test_the_probability_of_each_category(case: Case) -> None:
     """Eq. 6, to the last bit; a node in an empty category has probability V / N."""
     overall = np.array(case["overall-registry"])
-    kind = Groups if "group-size" in case else Tries
-    wanted = kind(pool=case["pool"]).num_volunteers(case["num-participants"], overall.sum())
+    wanted = volunteers_of(case["pool"], case["num-participants"], overall.sum())
     assert wanted == case["num-volunteers"]
     found = participation_probability(overall, wanted)
     frame = Frame(2, 1000)
@@ -288,17 +287,13 @@ def test_the_probability_of_each_category(case: Case) -> None:
 
 @cases("choices")
 def test_what_is_chosen(case: Case) -> None:
-    """The best try, the best groups, or the best candidate."""
+    """The best try, or the best candidate."""
     if "expectations" in case:
-        assert [best_candidate(case["expectations"])] == case["chosen"]
+        assert best_candidate(case["expectations"]) == case["chosen"]
         return
-    sums, prices = np.array(case["sums"]), (case["local-skew"], case["target"])
-    assert scores_of(sums, *prices).tolist() == case["scores"]
-    if case["wanted-sizes"]:
-        found = best_groups(sums, case["sizes"], case["wanted-sizes"], *prices)
-        assert found.tolist() == case["chosen"]
-    else:
-        assert [np.argmin(scores_of(sums, *prices))] == case["chosen"]
+    scores = scores_of(case["sums"], case["local-skew"], case["target"])
+    assert scores.tolist() == case["scores"]
+    assert np.argmin(scores) == case["chosen"]
 
 
 def policy(case: Case) -> NodePolicy:

@@ -59,6 +59,5 @@ class PrivacyBound:
             f"in this registration period ({sums}), and "
             f"{self.budget:.0f} once its budget of {self.most_sums} sums is spent, "
             "at delta 1e-5. This bound is weak. The attacks that we measured learned "
-            "little in the median, and more about some clients; sums for tries and groups are "
-            "exact."
+            "little in the median, and more about some clients; sums for tries are exact."
         )

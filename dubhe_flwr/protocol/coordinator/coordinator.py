@@ -115,7 +115,7 @@ def _plan(context: Context, determined: RoundDetermined) -> tuple[Context, Plann
         aliases=tuple(epoch.aliases[node_id] for node_id in chosen),
         epoch=epoch.identity,
         num_registered=len(epoch.registered),
-        num_selections=ready.num_selections,
+        num_tries=ready.num_tries,
         chosen=ready.chosen,
         rule=epoch.terms.rule.describe(epoch.finding),
         finding=epoch.finding,

@@ -84,20 +84,6 @@ class Epoch:
         """Most sums that one agent may decrypt."""
         return sums_per_agent(self.num_registered)
 
-    def sums_per_round(self, num_draws: int) -> int:
-        """Return how many sums an agent decrypts to determine a round; 0 if there is no choice."""
-        announced = self.announced
-        number = announced.determination.num_selections(
-            num_draws,
-            announced.num_participants,
-            announced.num_volunteers(self.num_registered),
-            covered=announced.most_covered(self.num_registered),
-            sums=self.sums_per_agent,
-        )
-        others = len(self.aliases) - 1
-        has_choice = number > announced.num_wanted and others > announced.num_participants
-        return number if has_choice else 0
-
     @property
     def draws_left(self) -> int:
         """Draws left in each node's budget."""

@@ -5,26 +5,25 @@ from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.settings import Settings
 
 
-def num_draws_of(settings: Settings, epoch: Epoch) -> int:
-    """Return how many draws a node makes for a round: at most one per sum an agent may decrypt."""
-    return max(1, min(settings.determined.num_draws, epoch.sums_per_agent))
+def num_tries_of(settings: Settings, epoch: Epoch) -> int:
+    """Return how many tries a round has: at most one for each sum that an agent may decrypt."""
+    return max(1, min(settings.determined.number, epoch.sums_per_agent))
 
 
 def num_rounds_of(settings: Settings, epoch: Epoch) -> int:
     """Return how many rounds an epoch lasts, at most until all agents have used up their sums."""
-    interval = settings.registration_interval
-    to_decrypt = epoch.sums_per_round(num_draws_of(settings, epoch))
-    if not to_decrypt:
+    interval, num_agents = settings.registration_interval, len(epoch.aliases)
+    num_tries = num_tries_of(settings, epoch)
+    if num_tries == 1 or num_agents - 1 <= settings.num_participants:
         return interval
-    rounds_of_agents = len(epoch.aliases) * (epoch.sums_per_agent // to_decrypt)
-    return min(interval, max(1, rounds_of_agents))
+    return min(interval, num_agents * (epoch.sums_per_agent // num_tries))
 
 
 def is_over(context: Context, epoch: Epoch) -> bool:
     """Return whether nodes have to register again."""
     settings, server_round = context.settings, context.server_round
     # Rounds that were given up also use up draws, so the budget may end before the interval.
-    needed = epoch.draws_charged(num_draws_of(settings, epoch))
+    needed = epoch.draws_charged(num_tries_of(settings, epoch))
     is_spent = server_round not in epoch.rounds and epoch.draws_left < needed
     is_old = server_round >= epoch.first_round + num_rounds_of(settings, epoch)
     return is_old or is_spent or _too_many_unregistered(context, epoch)

@@ -32,8 +32,8 @@ class DeterminedRound:
     members: tuple[int, ...]  # nodes that train
     available: tuple[int, ...]  # nodes that may replace a member that has left
     unwilling: tuple[int, ...]  # nodes that will not train in this round
-    num_selections: int  # number of tries or groups to choose from
-    chosen: tuple[int, ...]  # indices of the best try or groups
+    num_tries: int  # number of tries to choose from
+    chosen: int  # index of the best try
 
     def participants(
         self, registered: Sequence[int], present: frozenset[int], seed: int, server_round: int

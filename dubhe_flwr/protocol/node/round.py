@@ -1,14 +1,15 @@
-"""A node's part in a round: it draws, and as an agent it chooses the best try or groups."""
+"""A node's part in a round: it draws, and as an agent it chooses the best try."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dubhe_flwr.core.determination import scores_of
 from dubhe_flwr.core.randomness import private_draws, simulated_draws
-from dubhe_flwr.errors import DecryptionError, DubheError, RefusedError
+from dubhe_flwr.errors import DecryptionError, RefusedError
 from dubhe_flwr.protocol.node.guards import (
     INVALID_SUM,
     reading_of,
@@ -16,9 +17,10 @@ from dubhe_flwr.protocol.node.guards import (
     spend_draws,
     spend_sums,
 )
-from dubhe_flwr.protocol.node.memory import Keep, LabelBudget, Membership, Reading, Registration
+from dubhe_flwr.protocol.node.memory import Keep, LabelBudget, Membership, Reading
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing
 from dubhe_flwr.protocol.node.settle import read_sum
+from dubhe_flwr.protocol.rules.rule import Rule
 from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.wire.draws import write_draws
 from dubhe_flwr.protocol.wire.messages import (
@@ -27,7 +29,7 @@ from dubhe_flwr.protocol.wire.messages import (
     ParticipateReply,
     ParticipateRequest,
 )
-from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms
+from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 
 
 def participate(
@@ -62,7 +64,7 @@ def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudg
 def determine(
     policy: NodePolicy, joined: Membership, request: DetermineRequest, keep: Keep
 ) -> DetermineReply:
-    """Decrypt the sums of each round, and choose its best try or groups.
+    """Decrypt the sums of each round, and choose its best try.
 
     A client that registered an invalid ``p_l`` spoils the sums that it is in. The agent skips
     these, and refuses the request only if a round has no valid sum left.
@@ -71,25 +73,19 @@ def determine(
     if not joined.announced.has_agent:
         raise RefusedError("Nothing is determined in this epoch.")
     registered = registration_of(joined)
-    num_clients = request.num_clients
-    size = joined.terms.vault.vector_bytes(DISTRIBUTION)
-    if len(request.sums) != size * len(num_clients):
+    if not joined.announced.allows_tries(reading_of(registered).num_registered):
+        raise RefusedError("The tries leave out too few clients.")
+    size, num_sums = joined.terms.vault.vector_bytes(DISTRIBUTION), sum(request.num_tries)
+    if len(request.sums) != size * num_sums:
         raise RefusedError("The number of sums is not the announced one.")
-    rounds = [slice(*ends) for ends in pairwise(accumulate(request.num_sums, initial=0))]
-    _check_sizes(joined, registered, [num_clients[each] for each in rounds])
-    registered = spend_sums(registered, len(num_clients))
+    registered = spend_sums(registered, num_sums)
     keep(replace(joined, registered=registered))
     found = [
-        _decrypted(
-            joined.terms, registered.keys, request.sums[row * size : (row + 1) * size], number
-        )
-        for row, number in enumerate(num_clients)
+        _decrypted(joined, registered.keys, request.sums[row * size : (row + 1) * size])
+        for row in range(num_sums)
     ]
-    try:
-        chosen = [_best_of_round(joined, found[each], num_clients[each]) for each in rounds]
-    except DubheError:
-        raise RefusedError(INVALID_SUM) from None
-    return DetermineReply(tuple(chain.from_iterable(chosen)))
+    ends = pairwise(accumulate(request.num_tries, initial=0))
+    return DetermineReply(tuple(_best_try(joined.terms.rule, found[slice(*each)]) for each in ends))
 
 
 def _draws(
@@ -103,31 +99,9 @@ def _draws(
     return private_draws(shape[0] * shape[1]).reshape(shape)
 
 
-def _check_sizes(
-    joined: Membership, registered: Registration, rounds: Sequence[Sequence[int]]
-) -> None:
-    """Refuse sums over the wrong number of clients, or over all but a few clients.
-
-    No client is in two groups of a round, so its groups count together. A server may announce any
-    K, so neither this check nor later code allocates K elements unless it received K sums.
-    """
-    announced = joined.announced
-    wanted = set(announced.selection_sizes)
-    most = announced.most_covered(reading_of(registered).num_registered)
-    for sizes in rounds:
-        too_few = len(sizes) < announced.num_wanted
-        if (
-            too_few
-            or not wanted.issuperset(sizes)
-            or announced.determination.num_covered(sizes) > most
-        ):
-            raise RefusedError("The sums cover the wrong number of clients for tries or groups.")
-
-
-def _decrypted(
-    terms: Terms, keys: bytes, total: bytes, num_clients: int
-) -> NDArray[np.int64] | None:
-    """Return the slots of a sum; None if it cannot be a sum over `num_clients` clients."""
+def _decrypted(joined: Membership, keys: bytes, total: bytes) -> NDArray[np.int64] | None:
+    """Return the slots of a sum; None if it cannot be a sum over K clients."""
+    terms, num_clients = joined.terms, joined.announced.num_participants
     try:
         found = terms.vault.read(keys, Label(DISTRIBUTION), total, num_clients)
     except DecryptionError:
@@ -135,20 +109,10 @@ def _decrypted(
     return found if terms.covers(found, num_clients) else None
 
 
-def _best_of_round(
-    joined: Membership, found: Sequence[NDArray[np.int64] | None], num_clients: Sequence[int]
-) -> list[int]:
-    """Return the best try or groups among the valid ones."""
-    announced, rule = joined.announced, joined.terms.rule
+def _best_try(rule: Rule, found: Sequence[NDArray[np.int64] | None]) -> int:
+    """Return the best of the valid tries; the first one wins a tie."""
     usable = {index: each for index, each in enumerate(found) if each is not None}
     if not usable:
         raise RefusedError(INVALID_SUM)
-    indices = list(usable)
-    best = announced.determination.choose(
-        np.array(list(usable.values())),
-        np.array(num_clients)[indices],
-        announced.num_participants,
-        rule.local_skew,
-        rule.target,
-    )
-    return [indices[index] for index in best]
+    scores = scores_of(np.array(list(usable.values())), rule.local_skew, rule.target)
+    return list(usable)[int(np.argmin(scores))]

@@ -15,6 +15,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dubhe_flwr.core.determination import Tries
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
 from dubhe_flwr.core.prices import (
     LEAST_VOLUNTEERS,
@@ -27,7 +28,6 @@ from dubhe_flwr.core.prices import (
 from dubhe_flwr.core.randomness import gaussian
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.he.layout import Slots
-from dubhe_flwr.protocol.determination import Determination, Tries
 from dubhe_flwr.protocol.rules.rule import (
     Frame,
     Own,
@@ -124,7 +124,7 @@ class Prices(Rule):
             )
         object.__setattr__(self, "target", tuple(map(float, self.target)))
 
-    def determination(self, num_participants: int) -> Determination:
+    def determination(self, num_participants: int) -> Tries:
         """Return a single try, with a pool that is large enough for prices despite the noise."""
         pool = ceil(_POOL / max(1, num_participants)) if self.noise else 1
         return Tries(1, min(pool, _LARGEST_POOL))

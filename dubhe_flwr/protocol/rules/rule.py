@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dubhe_flwr.core.determination import Tries
 from dubhe_flwr.core.distribution import fixed_point_distribution
 from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he.layout import Slots
-from dubhe_flwr.protocol.determination import Determination, Tries
 from dubhe_flwr.protocol.wire.announced import VaultName
 
 
@@ -266,8 +266,8 @@ class Rule(ABC):
         del frame, num_clients
         return 1
 
-    def determination(self, num_participants: int) -> Determination:
-        """Return what an agent chooses from by default."""
+    def determination(self, num_participants: int) -> Tries:
+        """Return from how many tries an agent chooses by default."""
         del num_participants
         return Tries()
 

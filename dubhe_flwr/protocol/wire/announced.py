@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from dubhe_flwr.protocol.determination import Determination, Groups, Tries
+from dubhe_flwr.core.determination import volunteers_of
 from dubhe_flwr.protocol.wire.codec import Message, require
 
 _MAX_RULE_BYTES: Final = 2**16
@@ -49,7 +49,6 @@ class JoinRequest(Message):
     min_cohort: int  # fewest clients that any decrypted sum covers
     max_draws: int  # most draws of a node in this epoch; they reveal its probability bit by bit
     pool: int = 1  # average number of volunteers for a draw, as a multiple of K
-    group_size: int | None = None  # fewest clients in a group; None if agents choose among tries
     weighted: bool = False  # whether nodes are weighted by their number of samples
     has_agent: bool = True  # whether agents choose, from sums of label distributions
     vault: str = VaultName.PAILLIER.value  # how sums are formed: a `VaultName`
@@ -61,10 +60,6 @@ class JoinRequest(Message):
         require(not too_long, "The settings of the rule are too long.")
         require(self.num_participants >= self.min_cohort >= 1, "K must be at least min_cohort.")
         require(self.max_clients >= 1, "An epoch must have room for at least one client.")
-        if self.group_size is not None:
-            fits = self.min_cohort <= self.group_size <= self.num_participants
-            limits = f"min_cohort={self.min_cohort} to num_participants={self.num_participants}"
-            require(fits, f"A group of {self.group_size} clients must have from {limits}.")
         require(1 <= self.pool < 2**31, "Fewer than K clients would volunteer.")
         require(self.vault in set(VaultName), "The vault is not known.")
         require(self.simulated or not self.in_the_clear, "Real nodes must not send in the clear.")
@@ -89,31 +84,13 @@ class JoinRequest(Message):
         """Whether a committee opens the sums."""
         return self.vault == VaultName.COMMITTEE
 
-    @property
-    def determination(self) -> Determination:
-        """What an agent chooses from; nodes learn the number of tries when they draw."""
-        if self.group_size is None:
-            return Tries(pool=self.pool)
-        return Groups(self.group_size, self.pool)
-
-    @property
-    def num_wanted(self) -> int:
-        """How many selections train together: several groups, or one try."""
-        return self.determination.num_wanted(self.num_participants)
-
-    @property
-    def selection_sizes(self) -> tuple[int, int]:
-        """The smallest and largest size of a try or group; they differ by at most 1."""
-        smallest, num_larger = divmod(self.num_participants, self.num_wanted)
-        return smallest, smallest + (num_larger > 0)
-
-    def most_covered(self, num_registered: int) -> int:
-        """Return how many registered clients a try, or the groups of a round, may cover.
+    def allows_tries(self, num_registered: int) -> bool:
+        """Return whether an agent may read sums over K of the registered clients.
 
         An agent that knows the sum over all clients could otherwise subtract, and learn the sum
         over the few clients left out.
         """
-        return num_registered - self.min_cohort
+        return self.num_participants <= num_registered - self.min_cohort
 
     def draws_charged(self, num_draws: int, num_registered: int) -> int:
         """Return what `num_draws` draws cost from a node's budget.
@@ -124,7 +101,7 @@ class JoinRequest(Message):
 
     def num_volunteers(self, num_registered: int) -> int:
         """Return ``V``: how many registered clients volunteer for a draw, on average."""
-        return self.determination.num_volunteers(self.num_participants, num_registered)
+        return volunteers_of(self.pool, self.num_participants, num_registered)
 
 
 def sums_per_agent(num_registered: int) -> int:

@@ -310,26 +310,23 @@ class SettleReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class DetermineRequest(Message):
-    """Asks an agent for the best try or groups of some rounds.
+    """Asks an agent for the best try of some rounds.
 
-    It carries the encrypted sums of ``p_l`` and ``||p_l||^2`` over each try or group, concatenated.
-    `num_sums` has one number per round, `num_clients` one per sum.
+    It carries the encrypted sums of ``p_l`` and ``||p_l||^2`` over the K clients of each try,
+    concatenated. `num_tries` has one number per round.
     """
 
     sums: bytes
-    num_sums: tuple[int, ...]
-    num_clients: tuple[int, ...]
+    num_tries: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        require(len(self.num_sums) > 0 and min(self.num_sums) >= 1, "Each round must have a sum.")
-        fits = sum(self.num_sums) == len(self.num_clients)
-        require(fits, "Each sum must come with its number of clients.")
-        require(min(self.num_clients) >= 1, "A sum must cover at least one client.")
+        fits = len(self.num_tries) > 0 and min(self.num_tries) >= 1
+        require(fits, "Each round must have a try.")
 
 
 @dataclass(frozen=True, slots=True)
 class DetermineReply(Message):
-    """The index of each round's best try, or the indices of its best groups; nothing else."""
+    """The index of each round's best try, and nothing else."""
 
     chosen: tuple[int, ...]
 

@@ -46,7 +46,7 @@ def test_a_file_gets_a_few_lines_per_method() -> None:
     assert len(lines) == 10
 
 
-SIZES = {"num_clients": 20, "num_participants": 4, "tries": 4, "group_size": 3, "num_rounds": 2}
+SIZES = {"num_clients": 20, "num_participants": 4, "tries": 4, "num_rounds": 2}
 SETTINGS = StudySettings.of(**SIZES, encrypted=True, key_bits=512)
 
 

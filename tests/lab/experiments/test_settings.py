@@ -6,7 +6,7 @@ import pytest
 from small_comparison import small_settings
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.rules import Groups, Paper, Prices, Tries
+from dubhe_flwr.rules import Paper, Prices, Tries
 from dubhe_lab.experiments import CompareSettings, StudySettings
 
 OF_BOTH = [
@@ -18,7 +18,6 @@ OF_BOTH = [
     ({"num_participants": 2}, "num_participants=2 is below min_cohort=3"),
     ({"generator": "zipf"}, "generator='zipf' is unknown; choose one of dirichlet, mixture"),
     ({"rule": "luck"}, "rule='luck' is unknown; choose one of prices, paper"),
-    ({"determination": "luck"}, "determination='luck' is unknown; choose one of auto, tries"),
     ({"seed": -1}, "seed=-1"),
     ({"key_bits": 100}, "key_bits=100"),
     ({"tries": 1001}, "number=1001"),
@@ -38,7 +37,6 @@ OF_COMPARISONS = [
     ({"learning_rate": float("inf")}, "learning_rate=inf"),
 ]
 OF_STUDIES = [
-    ({"determination": "grouped", "group_size": 2}, "A group of 2 clients must have from"),
     ({"rule": "paper", "thresholds": (0.7,)}, r"one share for each of the sizes \(1, 2\)"),
     ({"rule": "paper", "thresholds": (0.7, 1.1)}, r"thresholds\[2\]=1.1 is not a share"),
     ({"rule": "paper", "thresholds": "best"}, "'best' must be 'search'"),
@@ -113,7 +111,6 @@ def test_thresholds_are_in_the_order_of_the_reference_set() -> None:
         ({"tries": 1}, 50),
         ({"tries": 40}, 25),
         ({"tries": 1000}, 1),
-        ({"tries": 40, "determination": "grouped"}, 25),
         ({"registration_interval": 7}, 7),
     ],
 )
@@ -124,12 +121,11 @@ def test_many_tries_shorten_the_registration_period(given: dict[str, Any], inter
     protocol = settings.protocol_settings()
     assert protocol.registration_interval == interval
     each = protocol.determined
-    assert interval * each.num_draws * each.pool <= protocol.max_draws_per_epoch
+    assert interval * each.number * each.pool <= protocol.max_draws_per_epoch
 
 
 def test_everything_reaches_the_protocol() -> None:
     """Every setting reaches the protocol."""
-    groups: dict[str, Any] = {"determination": "grouped", "tries": 7, "group_size": 5}
     given: dict[str, Any] = {
         "num_participants": 30,
         "registration_interval": 9,
@@ -137,20 +133,29 @@ def test_everything_reaches_the_protocol() -> None:
         "seed": 5,
     }
     prices: dict[str, Any] = {"coverage": 0.4, "local_skew": 0.2, "target": (0.1,) * 10}
-    protocol = StudySettings.of(**given, **groups, **prices, num_clients=5000).protocol_settings()
+    protocol = StudySettings.of(**given, **prices, tries=7, num_clients=5000).protocol_settings()
     assert {name: getattr(protocol, name) for name in given} == given
     assert protocol.rule == Prices(**prices)
-    assert protocol.determination == Groups(5, 7)
+    assert protocol.determination == Tries(7)
     assert protocol.max_registered == 5000
     assert protocol.simulation == "plain"
 
 
+@pytest.mark.parametrize(("rule", "usual"), [("prices", 1), ("paper", 20)])
+def test_the_rules_own_number_of_tries_keeps_its_pool(rule: str, usual: int) -> None:
+    """Without tries, or with as many as the rule has, the rule decides how many volunteer."""
+    default, named = (StudySettings.of(rule=rule, tries=tries) for tries in (None, usual))
+    determined = default.protocol_settings().determined
+    assert determined == named.protocol_settings().determined
+    assert (determined.number, determined.pool) == (usual, 2 if rule == "prices" else 1)
+
+
 def test_a_method_sets_its_rule() -> None:
     """A method sets its rule and keeps all other selection settings."""
-    settings = small_settings(determination="grouped", num_participants=5, tries=7, group_size=4)
+    settings = small_settings(num_participants=5, tries=7)
     paper, search, dubhe = (
         settings.protocol_settings(name) for name in ("dubhe-paper", "dubhe-search", "dubhe")
     )
     assert (paper.determination, paper.rule) == (Tries(7), Paper((1, 2, 10)))
     assert (search.determination, search.rule) == (Tries(7), Paper((1, 2, 10), "search"))
-    assert (dubhe.determination, dubhe.rule) == (Groups(4, 7), Prices())
+    assert (dubhe.determination, dubhe.rule) == (Tries(7), Prices())

@@ -26,7 +26,7 @@ from dubhe_lab.report.results import SelectionResult, StudyResults
 
 SMALL: dict[str, Any] = {
     "num_clients": 40, "num_participants": 6, "emd": 1.0, "num_samples": 32, "tries": 4,
-    "group_size": 3, "num_rounds": 5, "registration_interval": 3, "key_bits": 512,
+    "num_rounds": 5, "registration_interval": 3, "key_bits": 512,
 }  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def without_costs(results: StudyResults) -> dict[str, SelectionResult]:
     return {name: replace(m, seconds=0.0, **free) for name, m in results.methods.items()}
 
 
-@pytest.mark.parametrize("options", [{"tries": 1}, {}, {"determination": "grouped"}], ids=str)
+@pytest.mark.parametrize("options", [{"tries": 1}, {}], ids=str)
 def test_encryption_changes_only_the_costs(options: dict[str, Any]) -> None:
     """Encryption selects the same data; only then are messages and bytes counted."""
     plain, encrypted = (small_study(**options, encrypted=on) for on in (False, True))
@@ -77,13 +77,10 @@ def test_the_seed_decides_and_the_settings_matter() -> None:
     assert without_costs(small_study()) == first
     for name, method in without_costs(small_study(seed=1)).items():
         assert method.emd != first[name].emd
-    for option in ({"tries": 2}, {"determination": "grouped"}, {"rule": "paper"}):
+    for option in ({"tries": 2}, {"rule": "paper"}):
         other = without_costs(small_study(**option))
         assert other["dubhe"].emd != first["dubhe"].emd, option
         assert other["greedy"] == first["greedy"]
-    spread = small_study(determination="grouped", num_participants=12).methods["dubhe"]
-    other_groups = {"determination": "grouped", "num_participants": 12, "group_size": 6}
-    assert small_study(**other_groups).methods["dubhe"].emd != spread.emd
     mixture = small_study(generator="mixture")
     assert mixture.methods["greedy"].emd != first["greedy"].emd
 
@@ -157,7 +154,7 @@ def test_the_file_names_settings_and_findings_but_no_client(tmp_path: Path) -> N
 )
 def test_the_papers_rule_selects_uniform_data(options: dict[str, Any], largest_emd: float) -> None:
     """The paper's rule stays within bounds for one seed; over three it reached 0.41 and 0.245."""
-    mean_emd, _ = dubhe_at_full_size(**options, rule="paper", determination="tries")
+    mean_emd, _ = dubhe_at_full_size(**options, rule="paper")
     assert mean_emd <= largest_emd
 
 

@@ -55,7 +55,7 @@ def test_the_readme_tells_how_much_dubhe_gains() -> None:
     ]
     lead = "{:.0f} points with SGD, {:.1f} with server momentum, {:.0f} with Adam".format(*gains)
     assert f"Dubhe's lead over random selection depends on the optimizer: {lead}" in TOLD
-    assert f"SGD {shown['Dubhe'][0]} % -> {shown['Dubhe, Tries(20)'][0]} %" in TOLD
+    assert f"SGD {shown['Dubhe'][0]} % -> {shown['Dubhe, H=20'][0]} %" in TOLD
 
 
 def test_the_readme_and_the_study_tell_where_dubhe_hurts() -> None:

@@ -17,8 +17,7 @@ CELLS = EXPERIMENTS["digits"].cells(FULL)
 @pytest.mark.parametrize(
     ("method", "changed"),
     [
-        (Method("dubhe", determination="tries"), {"determination": "tries"}),
-        (Method("dubhe", determination="grouped"), {"determination": "grouped"}),
+        (Method("dubhe", tries=20), {"tries": 20}),
         (Method("dubhe", local_skew=0.3), {"local_skew": 0.3}),
     ],
     ids=str,
@@ -35,16 +34,16 @@ def test_gains_over_the_defaults_are_paired_by_seed() -> None:
     """Each method has its gain over Dubhe's defaults, in which a seed's effect cancels."""
 
     def points(cell: Cell) -> float:
-        grouped, seed = cell.config.get("determination") == "grouped", int(cell.config["seed"])
-        return 80 + seed + (2 + seed % 2 if grouped else 0)
+        tried, seed = cell.config.get("tries") == 20, int(cell.config["seed"])
+        return 80 + seed + (2 + seed % 2 if tried else 0)
 
     (made,) = sections(["digits"], FULL, finished(CELLS, points))
     summary, gains = map(rows, made.tables)
     assert len(CELLS) == len({cell.key for cell in CELLS}) == (len(gains) + 1) * 3 * 10
     assert summary["Dubhe"][:3] == ["84.5"] * 3
-    assert gains["Dubhe, Groups(4)"] == ["+2.5±0.2"] * 3
+    assert gains["Dubhe, H=20"] == ["+2.5±0.2"] * 3
     assert summary.keys() - gains.keys() == {"Dubhe"}
-    variants = {"Groups(4)", "local skew 0.3", "local skew 1"}
+    variants = {"local skew 0.3", "local skew 1"}
     assert gains.keys() - summary.keys() == {f"Dubhe, {name}" for name in variants}
 
 

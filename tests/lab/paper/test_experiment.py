@@ -18,7 +18,7 @@ def test_every_method_is_a_valid_selection(name: str) -> None:
 
 def test_a_cell_depends_on_what_its_method_uses() -> None:
     """A baseline's cells do not depend on Dubhe's settings, so new defaults keep them."""
-    some, other = StudySettings.of(tries=3), StudySettings.of(tries=7, determination="grouped")
+    some, other = StudySettings.of(tries=3), StudySettings.of(tries=7, coverage=0.4)
     assert identity(some, Method("greedy")) == identity(other, Method("greedy"))
     assert identity(some, Method("dubhe")) != identity(other, Method("dubhe"))
     assert identity(some, Method("dubhe"), ("tries",)).keys().isdisjoint({"tries"})

@@ -1,4 +1,4 @@
-"""Tests of an agent's task in a round: an agent outside its own tries; tries; groups."""
+"""Tests of an agent's task in a round: its tries, and an agent outside of them."""
 
 from dataclasses import replace
 
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from protocol.federation import epoch_of
 from protocol.server import federation
 
+from dubhe_flwr.core.determination import far_apart, fill_or_trim
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol.coordinator.agent_tasks import (
     AgentTask,
-    CutRound,
+    TriedRound,
     agent_task_of,
     has_choice,
 )
@@ -51,7 +52,7 @@ def spending(epoch: Epoch, *sums: int) -> Epoch:
     return replace(epoch, num_draws=0, num_sums=dict(zip(epoch.registered, sums, strict=True)))
 
 
-def agent_of(question: CutRound) -> int | None:
+def agent_of(question: TriedRound) -> int | None:
     """Return the agent that is asked, or None if none is."""
     return question.agent if isinstance(question, AgentTask) else None
 
@@ -93,7 +94,7 @@ def test_no_agent_is_asked_without_a_choice(
     assert isinstance(question, AgentTask) == asked
     assert has_choice(changed, drawn) == (asked or num_tries == 5)
     fewest = min(num_participants, N - len(away))
-    assert {len(members) for members in question.selections} == {fewest}
+    assert {len(members) for members in question.tries} == {fewest}
 
 
 @settings(max_examples=200)
@@ -114,7 +115,7 @@ def test_no_agent_is_in_its_own_sums(epoch: Epoch, data: st.DataObject) -> None:
         7,
         server_round,
     )
-    for members in question.selections:
+    for members in question.tries:
         assert len(members) == min(num_participants, free.sum())
         assert free[members].all()
         assert agent_of(question) not in epoch.ids(members)
@@ -125,62 +126,32 @@ def test_no_agent_is_in_its_own_sums(epoch: Epoch, data: st.DataObject) -> None:
         assert spent[place] + num_tries <= 4
 
 
-@pytest.fixture(scope="module")
-def large(epoch: Epoch) -> Epoch:
-    """Return an epoch of thirty clients, of which eight are wanted in two groups."""
-    aliases = {1000 + row: str(row) for row in range(30)}
-    announced = replace(epoch.announced, num_participants=8, group_size=3, pool=5)
-    invitation = replace(epoch.invitation, announced=announced)
-    return replace(epoch, aliases=aliases, num_registered=30, invitation=invitation)
+def test_each_try_stands_alone(epoch: Epoch) -> None:
+    """A try depends on its own decisions, seed, round and index, not on other tries or rounds."""
+
+    def tries_of(decisions: NDArray[np.bool_]) -> list[list[int]]:
+        drawn = DrawnRound(decisions, ALL, ())
+        made = agent_task_of(epoch, drawn, frozenset(epoch.registered), 7, 3)
+        return [clients.tolist() for clients in made.tries]
+
+    decisions = draw(6).decisions
+    assert decisions.sum(axis=0).min() < 3 < decisions.sum(axis=0).max()
+    tries = tries_of(decisions)
+    alone = [
+        fill_or_trim(volunteers, ALL, 3, generator(7, "fill-or-trim", 3, index))
+        for index, volunteers in enumerate(decisions.T)
+    ]
+    assert tries == [clients.tolist() for clients in far_apart(alone, epoch.announced.min_cohort)]
+    others = decisions.copy()
+    others[:, 1:] = ~others[:, 1:]
+    assert tries_of(others)[0] == tries[0]
+    assert tries_of(decisions[:, :4]) == tries[:4]
 
 
-@given(
-    rate=st.floats(0, 1),
-    away=st.sets(st.integers(0, 29)),
-    failed=st.frozensets(st.integers(0, 29)),
-    spent=st.integers(0, 14),
-    seed=st.integers(0, 2**32),
-)
-def test_groups_are_disjoint_and_lack_their_agent(  # noqa: PLR0917 - all that matters
-    large: Epoch, rate: float, away: set[int], failed: frozenset[int], spent: int, seed: int
-) -> None:
-    """The first groups always make up K, and so does any answer, whoever draws, leaves or fails."""
-    decisions = generator(seed, "draw").random((30, 1)) < rate
-    available = np.array([row not in away for row in range(30)])
-    drawn = DrawnRound(decisions, available, ())
-    question = agent_task_of(spending(large, *[spent] * 30), drawn, large.ids(failed), seed, 3)
-    members = np.concatenate(question.selections)
-    assert len(set(members.tolist())) == members.size
-    assert available[members].all()
-    if not isinstance(question, AgentTask):
-        assert (question.first, len(question.selections)) == ((0,), 1)
-        assert members.size == min(8, 30 - len(away))
-        none_left = not any(available[row] for row in set(range(30)) - failed)
-        assert none_left or spent + 6 > 14 or available.sum() <= 9
-        return
-    agent = large.registered.index(question.agent)
-    assert available[agent]
-    assert agent not in {*failed, *members.tolist()}
-    assert question.first == (0, 1)
-    assert {len(group) for group in question.selections} == {4}
-    assert 2 <= len(question.selections) <= large.sums_per_round(1) == 6
-
-
-@pytest.mark.parametrize(
-    ("chosen", "fits"),
-    [
-        *(((0, 2), True), ((2, 0), True), ((1, 2), True), ((3, 1), True)),
-        *(((0, 1), False), ((2, 3), False), ((0, 0), False), ((2, 2), False)),
-        *(((0, 4), False), ((0, -1), False), ((0,), False), ((0, 1, 2), False), ((), False)),
-    ],
-)
-def test_an_answer_names_distinct_groups_of_the_right_sizes(
-    chosen: tuple[int, ...], fits: bool
-) -> None:
-    """An answer names distinct, existing groups with the same number of clients as the first."""
-    groups = tuple(np.split(np.arange(14), [3, 6, 10]))
-    question = AgentTask(draw(1), groups, first=(0, 2), agent=5)
-    assert question.is_answer(chosen) == fits
-    if fits:
-        members = sorted(row for index in chosen for row in groups[index].tolist())
-        assert question.ready(chosen).members == tuple(members)
+def test_the_chosen_try_trains() -> None:
+    """Without an answer it is the first one."""
+    drawn = draw(2, available=without(8))
+    task = AgentTask(drawn, (np.array([1, 2]), np.array([3, 7])), agent=5)
+    assert (task.ready().members, task.ready(1).members) == ((1, 2), (3, 7))
+    ready = task.ready(1)
+    assert (ready.num_tries, ready.chosen, ready.available) == (2, 1, (0, 1, 2, 3, 4, 5, 6, 7))

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from protocol.server import GROUPS, PLAIN, SEARCH, Nodes, federation
+from protocol.server import PLAIN, POOL, SEARCH, Nodes, federation
 
 from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState, Run
@@ -26,7 +26,7 @@ def resume(nodes: Nodes) -> None:
         ("join", SEARCH),
         ("register", PLAIN),
         ("settle", PLAIN | SEARCH),
-        ("participate", GROUPS),
+        ("participate", POOL),
         ("determine", {}),
         (None, {}),
     ],

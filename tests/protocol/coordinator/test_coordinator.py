@@ -10,8 +10,8 @@ import pytest
 from protocol.federation import Federation, epoch_of, node_policies
 from protocol.server import (
     COUNTS,
-    GROUPS,
     PLAIN,
+    POOL,
     SEARCH,
     Nodes,
     altered,
@@ -70,11 +70,10 @@ def outcomes(hint: Any) -> Iterator[type]:
     [
         ({}, "join keygen register participate determine"),
         ({"tries": 1}, "join keygen register participate"),
-        (GROUPS | {"tries": 1}, "join keygen register participate"),
-        (GROUPS, "join keygen register participate determine"),
+        (POOL, "join keygen register participate"),
         (SEARCH, "join keygen register settle settle determine"),
         (PLAIN, "join register participate determine"),
-        (PLAIN | SEARCH | GROUPS, "join register settle settle determine"),
+        (PLAIN | SEARCH, "join register settle settle determine"),
     ],
 )
 def test_the_order_of_the_stages(settings: dict[str, Any], stages: str) -> None:
@@ -82,8 +81,7 @@ def test_the_order_of_the_stages(settings: dict[str, Any], stages: str) -> None:
 
     Nodes draw when they are asked to, or along with the last sum of a search.
     """
-    num_clients = 24 if "group_size" in settings else 9
-    nodes = federation(num_clients, registration_interval=2, **settings)
+    nodes = federation(9, registration_interval=2, **settings)
     first = nodes.play(1)
     requests: Any = [e.request for e in nodes.exchanges]
     assert first.bytes_down == sum(map(wire_size, requests))
@@ -156,7 +154,7 @@ def test_nodes_that_left_are_replaced_in_a_plan_made_ahead() -> None:
 class TestRoundsPerDraw:
     """Several rounds drawn and determined in one exchange."""
 
-    @pytest.mark.parametrize("settings", [{}, GROUPS, {"rule": Prices()}], ids=str)
+    @pytest.mark.parametrize("settings", [{}, POOL, {"rule": Prices()}], ids=str)
     def test_rounds_per_draw_changes_no_selection(self, settings: dict[str, Any]) -> None:
         """With the same seed the number of rounds in a draw changes no set, in any epoch."""
         runs = []

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from protocol.server import (
     FAULTS,
-    GROUPS,
     PLAIN,
     SEARCH,
     Nodes,
@@ -57,11 +56,11 @@ def vectors(*fields: str) -> list[tuple[Any, str]]:
 
 
 def answer(*indices: int) -> Any:
-    """Return an answer that names these tries or groups."""
+    """Return an answer that names these tries."""
     return lambda r: {**r, "chosen": np.array(indices, dtype=">i8").tobytes()}
 
 
-NO_CHOICE = "no such try or groups"
+NO_CHOICE = "no such try"
 UNFIT: dict[str, list[tuple[Any, str]]] = {  # the vectors have malformed replies
     "join": [],
     "keygen": [
@@ -146,7 +145,7 @@ def test_silence_ends_the_round(stage: str, on_failure: str) -> None:
             plan = nodes.play(1)
             assert plan.fallback == (stage != "determine")
             assert (len(set(plan.participants)), plan.stages[-1].stage) == (4, stage)
-            last = "groups train." if stage == "determine" else "at random."
+            last = "first try trains." if stage == "determine" else "at random."
             assert plan.notes[-1].endswith(last)
             assert isinstance(nodes.state.stage, Rest)
     after = nodes.play(2)
@@ -156,7 +155,7 @@ def test_silence_ends_the_round(stage: str, on_failure: str) -> None:
 @pytest.mark.parametrize("stage", EVERY)
 def test_replies_of_nodes_that_were_not_asked_are_ignored(stage: str) -> None:
     """Replies of nodes that were not asked are ignored, whatever they send."""
-    nodes, same = (nodes_of(stage, **GROUPS, num_clients=24) for _ in range(2))
+    nodes, same = (nodes_of(stage, num_clients=24) for _ in range(2))
     batch = nodes.until(stage)
     replies: Any = nodes.deliver(batch)
     known = next(iter(replies.values()))
@@ -166,7 +165,7 @@ def test_replies_of_nodes_that_were_not_asked_are_ignored(stage: str) -> None:
     assert all(not report.dropped for report in plan.stages)
 
 
-@pytest.mark.parametrize("settings", [{}, SEARCH, GROUPS, PLAIN], ids=str)
+@pytest.mark.parametrize("settings", [{}, SEARCH, PLAIN], ids=str)
 def test_a_step_can_be_repeated(settings: dict[str, Any]) -> None:
     """The same replies to the same state give the same outcome, in any order of arrival."""
     nodes = federation(24, rounds_per_draw=2, **settings)

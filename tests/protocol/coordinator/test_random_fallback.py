@@ -169,4 +169,4 @@ def test_a_failed_draw_keeps_the_epoch() -> None:
     with altered(nodes, "join", lost):
         nodes.state = replace(nodes.state, stage=Rest())
         plan = nodes.play(4)
-    assert (plan.epoch, plan.num_registered, plan.num_selections, plan.chosen) == (None, 0, 1, ())
+    assert (plan.epoch, plan.num_registered, plan.num_tries, plan.chosen) == (None, 0, 1, None)

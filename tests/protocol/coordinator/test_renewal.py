@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from protocol.federation import epoch_of
-from protocol.server import GROUPS, NUM_CLIENTS, epochs_of, federation
+from protocol.server import NUM_CLIENTS, epochs_of, federation
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol.coordinator.context import Context, RoundProgress, Run
@@ -20,9 +20,6 @@ from dubhe_flwr.protocol.plan import StageReport
         (6, {"num_participants": 3, "tries": 2}, [1, 7, 13]),
         (9, {"num_participants": 8, "registration_interval": 10}, [1, 11]),
         (4, {"num_participants": 3, "tries": 1, "registration_interval": 10}, [1, 11]),
-        (9, GROUPS | {"num_participants": 9, "registration_interval": 10}, [1, 11]),
-        (8, GROUPS | {"num_participants": 3}, [1]),
-        (12, GROUPS | {"num_participants": 3}, [1]),
     ],
 )
 def test_how_long_an_epoch_lasts(num_clients: int, options: Any, begins: list[int]) -> None:

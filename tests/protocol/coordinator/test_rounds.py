@@ -11,8 +11,8 @@ READY = DeterminedRound(
     members=(1, 4, 7),
     available=(1, 2, 3, 4, 5, 6, 7, 8),
     unwilling=(0,),
-    num_selections=2,
-    chosen=(1,),
+    num_tries=2,
+    chosen=1,
 )
 
 

@@ -56,10 +56,10 @@ class TestSpendDay:
         simulated = replace(self.POLICY, simulated=True)
         assert spend_day(simulated, spent, 5, **request_).day == 5
 
-    @pytest.mark.parametrize(("num_clients", "price"), [(6, 1), (13, 2), (20, 3), (100, 3)])
+    @pytest.mark.parametrize(("num_clients", "price"), [(7, 2), (8, 3), (100, 3)])
     def test_a_day_and_an_epoch_charge_alike(self, num_clients: int, price: int) -> None:
-        """A draw for H times K volunteers counts as H, rounded up, by the clients of the sum."""
-        pool = replace(JOINED, announced=replace(ANNOUNCED, group_size=3, pool=3))
+        """A draw for V volunteers counts as V / K, rounded up, by the clients of the sum."""
+        pool = replace(JOINED, announced=replace(ANNOUNCED, pool=3))
         request = ParticipateRequest(b"", num_clients, 0, 1, 2, 3)
         assert price_of(pool, request) == 6 * price
         assert price_of(replace(pool, registered=Registration()), request) == 6 * price

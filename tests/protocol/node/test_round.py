@@ -1,9 +1,9 @@
-"""Tests of a node's part in a round: it draws, and as an agent it names the best try or groups."""
+"""Tests of a node's part in a round: it draws, and as an agent it names the best try."""
 
 import numpy as np
 import pytest
 from protocol.federation import encrypted, epoch_of, joined, reading_of
-from protocol.nodes import SCALE, Exchanges, federation, next_request, numbers, refuses, seal
+from protocol.nodes import SCALE, Exchanges, federation, next_request, refuses, seal
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Stage
@@ -29,7 +29,7 @@ def test_without_an_agent_nothing_is_determined() -> None:
     nodes = federation(tries=1)
     node_id, request = next_request(nodes, Stage.PARTICIPATE)
     nodes.handle(node_id, request)
-    asked = seal(epoch_of(nodes).identity, Stage.DETERMINE, 50, DetermineRequest(b"", (1,), (4,)))
+    asked = seal(epoch_of(nodes).identity, Stage.DETERMINE, 50, DetermineRequest(b"", (1,)))
     refuses(nodes, node_id, asked, RefusedError, "Nothing is determined in this epoch")
 
 
@@ -41,5 +41,5 @@ def test_the_agent_uses_the_rules_price_of_local_skew(local_skew: float, best: i
     one_sided, balanced = [SCALE] * 4 + [4 * SCALE], [SCALE + 1000, SCALE, SCALE, SCALE - 1000]
     own = joined(nodes, node_id)
     sums = b"".join(encrypted(own, DISTRIBUTION, row) for row in (one_sided, [*balanced, SCALE]))
-    altered = {**request, "sums": sums} | numbers([2], [4, 4])
+    altered = {**request, "sums": sums, "num-tries": np.array([2], dtype=">i8").tobytes()}
     assert nodes.handle(node_id, altered)["chosen"] == np.array([best], dtype=">i8").tobytes()

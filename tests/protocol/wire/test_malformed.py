@@ -23,20 +23,15 @@ NUM_CLIENTS = 12
 COUNTS = skewed_counts(NUM_CLIENTS) * 31415 + 27182
 
 
-def federation(*, grouped: bool = False) -> Federation[CoordinatorState]:
-    """Return twelve nodes and a server that searches; with groups, pinned keys and prices."""
-    options: dict[str, Any] = {"num_participants": 3, "tries": 3, "max_registered": 20}
-    options |= {"group_size": 3} if grouped else {}
-    nodes = dubhe(
-        COUNTS,
-        rule=Eager(0.1, 1.0) if grouped else Paper((1, 2, 4), "search"),
-        **options,
-    )
-    if grouped:
+def federation(*, pinned: bool = False) -> Federation[CoordinatorState]:
+    """Return twelve nodes and a server that searches; with pinned keys, it uses prices."""
+    rule = Eager(0.1, 1.0) if pinned else Paper((1, 2, 4), "search")
+    nodes = dubhe(COUNTS, rule=rule, num_participants=3, tries=3, max_registered=20)
+    if pinned:
         keys = [signing_key(number) for number in range(NUM_CLIENTS)]
         for node_id, key in zip(nodes.ids, keys, strict=True):
-            pinned = PinnedKeys(key, [other.public_key() for other in keys])
-            set_policy(nodes, node_id, pinned=pinned)
+            own = PinnedKeys(key, [other.public_key() for other in keys])
+            set_policy(nodes, node_id, pinned=own)
     return nodes
 
 
@@ -47,7 +42,7 @@ Situation = tuple[NodePolicy, Memory, Fields]
 def situations() -> list[Situation]:
     """Each request of a round, and the memories of two nodes it can meet."""
     found: list[Situation] = []
-    for nodes in (federation(), federation(grouped=True)):
+    for nodes in (federation(), federation(pinned=True)):
 
         def note(
             _stage: str, node_id: int, request: Fields, nodes: Federation[Any] = nodes

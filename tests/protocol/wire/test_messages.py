@@ -35,13 +35,13 @@ def test_a_message_is_frozen(name: str) -> None:
     ("message", "change"),
     [
         (JOIN, {"rule": "a" * 2**16, "rule_settings": " " * 2**16}),
-        (JOIN, {"num_participants": 1, "min_cohort": 1, "max_clients": 1, "group_size": 1}),
-        (JOIN, {"max_draws": 0, "group_size": 2}),
-        (JOIN, {"group_size": 4, "pool": 4}),
+        (JOIN, {"num_participants": 1, "min_cohort": 1, "max_clients": 1}),
+        (JOIN, {"max_draws": 0}),
+        (JOIN, {"pool": 1}),
         (PARTICIPATE, {"num_clients": 1, "first_round": 1, "num_rounds": 1, "num_tries": 1}),
         (PARTICIPATE, {"num_rounds": 2**10, "num_tries": 2**10}),
         (example("settle request"), {"num_clients": 1, "exchange": 0}),
-        (example("determine request"), {"num_sums": (1,), "num_clients": (1,)}),
+        (example("determine request"), {"num_tries": (1,)}),
         (example("keygen request"), {"roster": Roster(b"", (), b"", b"")}),
         (JOINED, {"num_classes": 2, "num_examples": 1}),
         (JOINED, {"num_examples": 2**42 - 1}),
@@ -70,9 +70,9 @@ def test_a_value_beyond_the_limit_is_refused(message: Any, change: Any, match: s
 
 
 def test_volunteers_and_what_their_draws_cost() -> None:
-    """One draw for 4 K volunteers tells as much as four; at most three fifths volunteer."""
+    """One draw for 4 K volunteers tells as much as four; at most N / 4 + 7 volunteer."""
     assert isinstance(JOIN, JoinRequest)
-    wanted = [replace(JOIN, group_size=3, pool=pool).num_volunteers(400) for pool in (1, 4, 100)]
-    assert wanted == [4, 16, 240]
-    cost = [replace(JOIN, group_size=3, pool=pool).draws_charged(3, 20) for pool in (1, 2, 4)]
+    wanted = [replace(JOIN, pool=pool).num_volunteers(400) for pool in (1, 4, 100)]
+    assert wanted == [4, 16, 107]
+    cost = [replace(JOIN, pool=pool).draws_charged(3, 20) for pool in (1, 2, 4)]
     assert cost == [3, 6, 9]

@@ -24,13 +24,10 @@ def test_every_parameter_is_in_the_digest() -> None:
     """No two announcements that differ have the same digest, whichever field it is."""
     digests = {parameters_digest(JOIN)}
     for field in fields(JOIN):
-        value = getattr(JOIN, field.name)
-        left_out = {None} if field.name == "group_size" else set()
-        for other in {other_value(value)} | left_out:
-            changed = copy.copy(JOIN)
-            object.__setattr__(changed, field.name, other)
-            digests.add(parameters_digest(changed))
-    assert len(digests) == 1 + len(fields(JOIN)) + 1
+        changed = copy.copy(JOIN)
+        object.__setattr__(changed, field.name, other_value(getattr(JOIN, field.name)))
+        digests.add(parameters_digest(changed))
+    assert len(digests) == 1 + len(fields(JOIN))
 
 
 def test_text_without_a_utf_8_form_has_a_digest() -> None:

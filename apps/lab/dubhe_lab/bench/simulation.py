@@ -21,7 +21,7 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol import Batch, Stage
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import HelloRequest
-from dubhe_flwr.rules import Groups
+from dubhe_flwr.rules import Tries
 from dubhe_flwr.serverapp import Dubhe
 from dubhe_lab.bench.engine import EngineSettings, nodes_of
 from dubhe_lab.bench.measuring import BenchResults, environment, seconds_of
@@ -35,7 +35,7 @@ from dubhe_lab.report.table import Table
 _KINDS: Final[dict[str, dict[str, Any]]] = {
     "plain": {"simulation": "plain"},
     "encrypted": {"simulation": "encrypted"},
-    "encrypted, Paillier": {"simulation": "encrypted", "determination": Groups(4)},
+    "encrypted, Paillier": {"simulation": "encrypted", "determination": Tries(20)},
 }
 """By their name in the table. Prices use the committee unless an agent chooses."""
 

@@ -20,8 +20,8 @@ EPILOG: Final = (
     "--num-rounds 20 --out results/mnist[/bold]"
 )
 
-_SET_BY_METHODS: Final = ("rule", "determination", "thresholds", "reference_set")
-_FOR_STUDIES: Final = ("generator", "group_size", "registration_interval")
+_SET_BY_METHODS: Final = ("rule", "thresholds", "reference_set")
+_FOR_STUDIES: Final = ("generator", "registration_interval")
 
 
 def _by_dataset() -> dict[str, str]:

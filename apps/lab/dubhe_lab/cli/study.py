@@ -23,8 +23,8 @@ from dubhe_lab.report.results import StudyResults, write_json
 from dubhe_lab.report.terminal import study_sentence, study_table
 
 EPILOG: Final = (
-    "Example: [bold]dubhe study --determination grouped --json results/groups.json "
-    "--figure results/groups.png[/bold]; "
+    "Example: [bold]dubhe study --tries 20 --json results/tries.json "
+    "--figure results/tries.png[/bold]; "
     "[bold]dubhe study --label-counts counts.csv --num-participants 10[/bold]"
 )
 

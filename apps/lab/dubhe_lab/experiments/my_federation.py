@@ -157,7 +157,7 @@ def _swept(
             continue
         try:
             own = replace(settings, num_participants=wanted)
-        except SettingsError:  # such as fewer clients than in a group
+        except SettingsError:  # such as fewer participants than min_cohort
             continue
         random = rounds_in_memory(RandomSelector(wanted, settings.seed or 0), nodes)
         if has_lasting_noise(own, len(nodes)):

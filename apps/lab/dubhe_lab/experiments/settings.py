@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Self
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
-from dubhe_flwr.rules import Determination, Groups, Paper, Prices, Rule, Tries
+from dubhe_flwr.rules import Paper, Prices, Rule, Tries
 from dubhe_lab.data import DATASETS, Federation, PartitionKind
 from dubhe_lab.experiments.options import (
     CommandSettings,
@@ -27,7 +27,7 @@ from dubhe_lab.experiments.options import (
 )
 from dubhe_lab.report.methods import METHODS
 
-_PAPER: Final = {"rule": "paper", "determination": "tries", "group_size": None}
+_PAPER: Final = {"rule": "paper"}
 DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
     "dubhe-paper": _PAPER,
     "dubhe-search": {**_PAPER, "thresholds": "search"},
@@ -86,16 +86,12 @@ class SelectionSettings(CommandSettings):
     order of the reference set, without the largest size.
     """
 
-    determination: Literal["auto", "tries", "grouped"] = option(
-        "auto", "What an agent chooses from: tries, grouped, or auto to let the rule decide."
-    )
     tries: int | None = option(
         None,
-        "H: tries per round. With groups, the pool has H times K volunteers.",
+        "H: tries per round, among which an agent chooses. With 1 there is no agent.",
         least=1,
-        shown="20, with groups 5",
+        shown="1, with the paper's rule 20",
     )
-    group_size: int | None = option(None, "g: smallest group, in clients.", least=1, shown="4")
 
     num_participants: int = same(Settings, "num_participants", default=20)
     rule: str = same(
@@ -137,7 +133,7 @@ class SelectionSettings(CommandSettings):
         interval = self.registration_interval
         if interval is None:  # more draws per round use up the budget of draws sooner
             chosen = self.determined
-            most = Settings.max_draws_per_epoch // (chosen.num_draws * chosen.pool)
+            most = Settings.max_draws_per_epoch // (chosen.number * chosen.pool)
             interval = max(1, min(Settings.registration_interval, most))
         return super().flat() | {"registration_interval": interval}
 
@@ -149,18 +145,13 @@ class SelectionSettings(CommandSettings):
             "registration_interval": self.flat()["registration_interval"],
             "key_bits": self.key_bits,
         }
-        if self.determination == "auto" and self.tries is None and self.group_size is None:
-            return taken
-        return taken | {"determination": self.determined}
+        return taken if self.tries is None else taken | {"determination": self.determined}
 
     @property
-    def determined(self) -> Determination:
-        """What an agent chooses from."""
-        if self.determination == "grouped":
-            return Groups(self.group_size or Groups.size, self.tries or Groups.pool)
-        if self.determination == "tries" or self.tries is not None:
-            return Tries(self.tries or Tries.number)
-        return self.chosen_rule.determination(self.num_participants)
+    def determined(self) -> Tries:
+        """The tries among which an agent chooses."""
+        usual = self.chosen_rule.determination(self.num_participants)
+        return usual if self.tries in {None, usual.number} else Tries(self.tries)
 
     @property
     def chosen_rule(self) -> Rule:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dubhe_flwr.core.determination import volunteers_of
 from dubhe_flwr.core.distribution import distance_to_uniform, label_distribution
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol.node.memory import LabelBudget
@@ -62,7 +63,7 @@ def _measure(
 ) -> Measured:
     """Return means over all epochs after the first; one client in twenty is new in each."""
     (number, participants, emd), rng, rule = federation, generator(seed, _KIND), Prices()
-    volunteers = rule.determination(participants).num_volunteers(participants, number)
+    volunteers = volunteers_of(rule.determination(participants).pool, participants, number)
     proportions = half_normal_proportions(_CLASSES, 10.0)
     counts = client_distributions(2 * number, proportions, emd, rng)
     frame = Frame(_CLASSES, number)

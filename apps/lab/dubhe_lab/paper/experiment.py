@@ -7,10 +7,9 @@ with one cell per seed. Its report gets the finished results in the same grid.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain, zip_longest
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.rules import Groups, Tries
 from dubhe_lab.experiments.options import CommandSettings, names, numbers, option
 from dubhe_lab.experiments.settings import (
     DUBHE,
@@ -24,9 +23,6 @@ _DATASETS: Final = ("MNIST", "CIFAR10", "FEMNIST")
 
 SKEW: Final[Mapping[str, Any]] = {"rho": 10.0, "emd": 1.5}
 """The federation of the paper's sections 6.3 and 6.4."""
-
-
-_DETERMINATIONS: Final = {"tries": f"Tries({Tries.number})", "grouped": f"Groups({Groups.size})"}
 
 
 def _datasets(field_name: str, text: str) -> tuple[str, ...]:
@@ -78,7 +74,7 @@ class PaperSettings(CommandSettings):
 
 @dataclass(frozen=True)
 class Method:
-    """A selection method: one of `METHODS`, with its own tries H, prices or determination.
+    """A selection method: one of `METHODS`, with its own tries H or prices.
 
     The name shows the price of local skew, but not the price of coverage.
 
@@ -86,15 +82,12 @@ class Method:
     --------
     >>> print(Method("dubhe-paper", tries=10), Method("dubhe", local_skew=1.0), sep="; ")
     dubhe-paper, H=10; dubhe, local skew 1
-    >>> print(Method("dubhe", determination="grouped"))
-    dubhe, Groups(4)
     """
 
     name: str
     tries: int | None = None
     local_skew: float | None = None
     coverage: float | None = None
-    determination: Literal["tries", "grouped"] | None = None
 
     @property
     def kind(self) -> str:
@@ -113,7 +106,6 @@ class Method:
         settings = [
             None if self.tries is None else f"H={self.tries}",
             None if self.local_skew is None else f"local skew {self.local_skew:g}",
-            None if self.determination is None else _DETERMINATIONS[self.determination],
         ]
         return ", ".join([self.name, *filter(None, settings)])
 

@@ -1,12 +1,11 @@
-"""The stage `determine`: agents choose the best try or groups of each drawn round."""
+"""The stage `determine`: agents choose the best try of each drawn round."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
 
 from dubhe_flwr.protocol.coordinator.agent_tasks import (
     AgentTask,
-    CutRound,
+    TriedRound,
     agent_task_of,
     has_choice,
 )
@@ -38,16 +37,16 @@ class Determine(AwaitingInEpoch):
         epoch, has_no_agent = drawn.epoch, False
         tasks: dict[int, dict[int, AgentTask]] = {}
         for server_round, drawn_round in sorted(drawn.rounds.items()):
-            cut = agent_task_of(epoch, drawn_round, failed, context.run.seed, server_round)
-            if not isinstance(cut, AgentTask):
+            tried = agent_task_of(epoch, drawn_round, failed, context.run.seed, server_round)
+            if not isinstance(tried, AgentTask):
                 has_no_agent |= has_choice(epoch, drawn_round)
-                epoch = _with_round(epoch, server_round, cut, cut.first)
+                epoch = _with_round(epoch, server_round, tried)
                 continue
-            spent = epoch.num_sums.get(cut.agent, 0) + len(cut.selections)
-            epoch = replace(epoch, num_sums={**epoch.num_sums, cut.agent: spent})
-            tasks.setdefault(cut.agent, {})[server_round] = cut
+            spent = epoch.num_sums.get(tried.agent, 0) + len(tried.tries)
+            epoch = replace(epoch, num_sums={**epoch.num_sums, tried.agent: spent})
+            tasks.setdefault(tried.agent, {})[server_round] = tried
         if has_no_agent:
-            context = context.noted("No agent is left to determine; the first try or groups train.")
+            context = context.noted("No agent is left to determine; the first try trains.")
         if not tasks:
             return context, RoundDetermined(epoch)
         requests = {agent: _request(epoch, asked) for agent, asked in tasks.items()}
@@ -61,12 +60,12 @@ class Determine(AwaitingInEpoch):
         """Take the agents' answers; ask other agents about rounds that got no answer."""
 
         def refuse(node_id: int, reply: DetermineReply) -> str | None:
-            asked = list(self.tasks[node_id].values())
-            fits = len(reply.chosen) == sum(len(task.first) for task in asked) and all(
-                task.is_answer(chosen)
-                for task, chosen in zip(asked, _by_round(reply.chosen, asked), strict=True)
+            asked = self.tasks[node_id].values()
+            fits = len(reply.chosen) == len(asked) and all(
+                0 <= chosen < len(task.tries)
+                for task, chosen in zip(asked, reply.chosen, strict=True)
             )
-            return None if fits else "no such try or groups"
+            return None if fits else "no such try"
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
@@ -77,7 +76,7 @@ class Determine(AwaitingInEpoch):
                 failed.add(agent)
                 unanswered |= asked
                 continue
-            answers = _by_round(accepted[agent].chosen, list(asked.values()))
+            answers = accepted[agent].chosen
             for (server_round, task), chosen in zip(asked.items(), answers, strict=True):
                 epoch = _with_round(epoch, server_round, task, chosen)
         if unanswered and self.num_asked < MAX_AGENTS:
@@ -87,27 +86,20 @@ class Determine(AwaitingInEpoch):
                 context, RoundsDrawn(epoch, rounds), frozenset(failed), self.num_asked
             )
         for server_round, task in unanswered.items():
-            epoch = _with_round(epoch, server_round, task, task.first)
+            epoch = _with_round(epoch, server_round, task)
         if unanswered:
-            context = context.noted("No agent determined; the first try or groups train.")
+            context = context.noted("No agent determined; the first try trains.")
         return context, RoundDetermined(epoch)
 
 
-def _with_round(epoch: Epoch, server_round: int, cut: CutRound, chosen: tuple[int, ...]) -> Epoch:
-    return replace(epoch, rounds={**epoch.rounds, server_round: cut.ready(chosen)})
+def _with_round(epoch: Epoch, server_round: int, tried: TriedRound, chosen: int = 0) -> Epoch:
+    return replace(epoch, rounds={**epoch.rounds, server_round: tried.ready(chosen)})
 
 
 def _request(epoch: Epoch, asked: Mapping[int, AgentTask]) -> DetermineRequest:
-    """Sum the encrypted ``p_l`` over each try or group in an agent's rounds."""
-    selections = [indices for task in asked.values() for indices in task.selections]
+    """Sum the encrypted ``p_l`` over each try in an agent's rounds."""
+    tries = [indices for task in asked.values() for indices in task.tries]
     return DetermineRequest(
-        sums=b"".join(epoch.sum_of_distributions(indices) for indices in selections),
-        num_sums=tuple(len(task.selections) for task in asked.values()),
-        num_clients=tuple(len(indices) for indices in selections),
+        sums=b"".join(epoch.sum_of_distributions(indices) for indices in tries),
+        num_tries=tuple(len(task.tries) for task in asked.values()),
     )
-
-
-def _by_round(chosen: Sequence[int], asked: Sequence[AgentTask]) -> list[tuple[int, ...]]:
-    """Split an agent's answer by round."""
-    ends = list(accumulate((len(task.first) for task in asked), initial=0))
-    return [tuple(chosen[begin:end]) for begin, end in pairwise(ends)]

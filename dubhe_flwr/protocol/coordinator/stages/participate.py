@@ -8,7 +8,7 @@ import numpy as np
 
 from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.renewal import num_draws_of, num_rounds_of
+from dubhe_flwr.protocol.coordinator.renewal import num_rounds_of, num_tries_of
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, DrawnRound, drawn_rounds
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
@@ -83,7 +83,7 @@ class Participate(AwaitingInEpoch):
 def draw_request(kind: type[DrawRequestT], context: Context, epoch: Epoch) -> DrawRequestT:
     """Return a request for draws that begin with this round."""
     settings, server_round = context.settings, context.server_round
-    num_tries = num_draws_of(settings, epoch)
+    num_tries = num_tries_of(settings, epoch)
     num_rounds = min(
         settings.rounds_per_draw,
         epoch.first_round + num_rounds_of(settings, epoch) - server_round,
@@ -138,5 +138,5 @@ def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: DeterminedRound) -
         return False
     may_draw = here.intersection(epoch.registered) - context.round.unwilling
     enough = len(may_draw) >= settings.least_nodes
-    needed = epoch.draws_charged(num_draws_of(settings, epoch))
+    needed = epoch.draws_charged(num_tries_of(settings, epoch))
     return enough and epoch.draws_left >= needed

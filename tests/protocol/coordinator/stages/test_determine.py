@@ -1,4 +1,4 @@
-"""Tests of the stage `determine`: agents choose the best try or groups."""
+"""Tests of the stage `determine`: agents choose the best try."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from protocol.federation import epoch_of, registered, skewed_counts
 from protocol.server import (
-    GROUPS,
     Nodes,
     agents_in_turn,
     alter,
@@ -19,28 +18,20 @@ from protocol.server import (
     with_liars,
 )
 
-from dubhe_flwr.core.determination import group_sizes
+from dubhe_flwr.core.determination import scores_of
 from dubhe_flwr.core.distribution import fixed_point_distribution as fixed_point
 from dubhe_flwr.core.distribution import with_square
-from dubhe_flwr.core.group_choice import best_groups, scores_of
 from dubhe_flwr.protocol import Batch, Plan
 from dubhe_flwr.protocol.coordinator.agent_tasks import AgentTask
 from dubhe_flwr.protocol.coordinator.stages.participate import Participate
 
 N = 24
 FIXED = np.array([with_square(fixed_point(row)) for row in skewed_counts(N)])
-TEN = GROUPS | {"num_participants": 10}
-"""Groups of 3, 3 and 4 clients."""
-KINDS = pytest.mark.parametrize("settings", [{}, TEN], ids=["tries", "groups"])
 
 
-def best(task: AgentTask) -> tuple[int, ...]:
-    """Return the best selection, from plain numbers."""
-    sums = [FIXED[members].sum(axis=0) for members in task.selections]
-    if task.first == (0,):
-        return (int(np.argmin(scores_of(sums))),)
-    sizes = [len(members) for members in task.selections]
-    return tuple(best_groups(sums, sizes, group_sizes(10, 3)).tolist())
+def best(task: AgentTask) -> int:
+    """Return the best try, from plain numbers."""
+    return int(np.argmin(scores_of([FIXED[members].sum(axis=0) for members in task.tries])))
 
 
 def standing_in(nodes: Nodes, stand_in: int) -> Batch:
@@ -56,11 +47,10 @@ def standing_in(nodes: Nodes, stand_in: int) -> Batch:
     return outcome
 
 
-@KINDS
 @pytest.mark.parametrize("rounds_per_draw", [1, 4])
-def test_the_best_selection_trains(settings: dict[str, Any], rounds_per_draw: int) -> None:
+def test_the_best_try_trains(rounds_per_draw: int) -> None:
     """Each round has its own agent, whose own data is in nothing that it decrypts."""
-    nodes = federation(N, rounds_per_draw=rounds_per_draw, registration_interval=12, **settings)
+    nodes = federation(N, rounds_per_draw=rounds_per_draw, registration_interval=12)
     tasks: dict[int, tuple[int, AgentTask]] = {}
     for server_round in range(1, 13):
         if (server_round - 1) % rounds_per_draw == 0:
@@ -69,21 +59,19 @@ def test_the_best_selection_trains(settings: dict[str, Any], rounds_per_draw: in
             nodes.step(nodes.deliver(batch))
         plan = nodes.play(server_round)
         agent, task = tasks[server_round]
-        assert nodes.ids.index(agent) not in np.concatenate(task.selections)
+        assert nodes.ids.index(agent) not in np.concatenate(task.tries)
         assert plan.chosen == best(task)
-        members = np.concatenate([task.selections[index] for index in plan.chosen])
-        assert plan.participants == tuple(nodes.ids[row] for row in sorted(members))
+        assert plan.participants == tuple(nodes.ids[row] for row in task.tries[best(task)])
         spent = registered(nodes, agent).num_sums, epoch_of(nodes).num_sums[agent]
-        assert spent == (plan.num_selections,) * 2 == (len(task.selections),) * 2
+        assert spent == (plan.num_tries,) * 2 == (len(task.tries),) * 2
         assert plan.notes == ()
     assert [agent for agent, _ in tasks.values()] == agents_in_turn(nodes)[:12]
     assert nodes.errors == []
 
 
-@KINDS
-def test_the_next_agent_gets_selections_without_its_data(settings: dict[str, Any]) -> None:
+def test_the_next_agent_gets_tries_without_its_data() -> None:
     """Only the rounds of the agent that failed are determined again, and its sums are spent."""
-    nodes = federation(N, rounds_per_draw=4, **settings)
+    nodes = federation(N, rounds_per_draw=4)
     batch = nodes.until("determine")
     before = tasks_of(nodes)
     failing, _, successor = agents_in_turn(nodes)[2:5]
@@ -91,40 +79,38 @@ def test_the_next_agent_gets_selections_without_its_data(settings: dict[str, Any
     outcome = nodes.step(nodes.deliver(batch))
     ((server_round, (agent, task)),) = tasks_of(nodes).items()
     assert (server_round, agent) == (3, successor)
-    assert nodes.ids.index(agent) not in np.concatenate(task.selections)
+    assert nodes.ids.index(agent) not in np.concatenate(task.tries)
     plans = [nodes.finish(outcome), *(nodes.play(r) for r in (2, 3, 4))]
     assert plans[0].notes == ("An agent did not determine.",)
     after = before | {3: (agent, task)}
     assert [plan.chosen for plan in plans] == [best(after[r][1]) for r in (1, 2, 3, 4)]
-    assert epoch_of(nodes).num_sums[failing] == len(before[3][1].selections)
+    assert epoch_of(nodes).num_sums[failing] == len(before[3][1].tries)
 
 
-@KINDS
-def test_without_an_agent_the_first_selection_trains(settings: dict[str, Any]) -> None:
-    """After three agents the first selection trains, and the plan says so."""
-    nodes = federation(N, **settings)
+def test_without_an_agent_the_first_try_trains() -> None:
+    """After three agents the first try trains, and the plan says so."""
+    nodes = federation(N)
     alter(nodes, "determine", lost)
     plan = nodes.play(1)
     assert asked(nodes, "determine") == agents_in_turn(nodes)[:3]
-    assert plan.chosen == ((0, 1, 2) if settings else (0,))
+    assert plan.chosen == 0
     assert plan.notes == (
         *["An agent did not determine."] * 2,
-        "No agent determined; the first try or groups train.",
+        "No agent determined; the first try trains.",
     )
 
 
-@KINDS
-def test_one_request_has_all_rounds_of_an_agent(settings: dict[str, Any]) -> None:
+def test_one_request_has_all_rounds_of_an_agent() -> None:
     """An agent that replaces spent ones gets their rounds in one request, while its sums last."""
-    nodes = federation(N, rounds_per_draw=6, **settings)
+    nodes = federation(N, rounds_per_draw=6)
     batch = standing_in(nodes, nodes.ids[4])
     tasks = [task for _, task in tasks_of(nodes).values()]
-    num_sums = sum(len(task.selections) for task in tasks)
-    assert num_sums + len(tasks[0].selections) > 11 >= num_sums
+    num_sums = sum(len(task.tries) for task in tasks)
+    assert num_sums + len(tasks[0].tries) > 11 >= num_sums
     plans = [nodes.finish(batch), *(nodes.play(r) for r in range(2, 7))]
     assert [plan.chosen for plan in plans[: len(tasks)]] == list(map(best, tasks))
-    assert {plan.chosen for plan in plans[len(tasks) :]} == {(0,)}
-    assert plans[0].notes == ("No agent is left to determine; the first try or groups train.",)
+    assert {plan.chosen for plan in plans[len(tasks) :]} == {0}
+    assert plans[0].notes == ("No agent is left to determine; the first try trains.",)
 
 
 @pytest.mark.parametrize("chosen", [(1, 3), (3, 1), (1,), (1, 1, 1)])
@@ -137,7 +123,7 @@ def test_one_wrong_round_voids_the_answer(chosen: tuple[int, ...]) -> None:
     plan = nodes.step(replies)
     assert isinstance(plan, Plan)
     assert plan.notes[0] == "An agent did not determine."
-    assert [plan.chosen, nodes.play(2).chosen] == [(0,)] * 2
+    assert [plan.chosen, nodes.play(2).chosen] == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -152,10 +138,10 @@ def test_a_wrong_distribution_costs_its_own_tries(share: int) -> None:
         batch = nodes.until("determine", server_round)
         task = tasks_of(nodes)[server_round][1]
         plan = nodes.finish(nodes.step(nodes.deliver(batch)))
-        clean = [i for i, members in enumerate(task.selections) if 5 not in members]
+        clean = [i for i, members in enumerate(task.tries) if 5 not in members]
         assert (plan.notes == ()) == bool(clean)
         if clean:
-            left = replace(task, selections=tuple(task.selections[i] for i in clean))
-            assert plan.chosen == (clean[best(left)[0]],)
-        hit += len(clean) < len(task.selections)
+            left = replace(task, tries=tuple(task.tries[i] for i in clean))
+            assert plan.chosen == clean[best(left)]
+        hit += len(clean) < len(task.tries)
     assert hit > 6

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 from protocol.federation import epoch_of, registered
-from protocol.server import GROUPS, altered, federation, lost
+from protocol.server import POOL, altered, federation, lost
 
 from dubhe_flwr.errors import QuorumError
 
 
 @pytest.mark.parametrize(
-    ("settings", "num_tries", "charged"), [({}, 3, 3), ({"tries": 1}, 1, 1), (GROUPS, 1, 3)]
+    ("settings", "num_tries", "charged"), [({}, 3, 3), ({"tries": 1}, 1, 1), (POOL, 1, 3)]
 )
 def test_what_a_draw_costs(settings: dict[str, Any], num_tries: int, charged: int) -> None:
-    """A draw costs a bit for each try; with groups, one bit counts for V / K draws."""
+    """A draw costs a bit for each try; with a pool, one bit counts for V / K draws."""
     nodes = federation(24, **settings)
     nodes.play(1)
     draws = {e.request["num-tries"] for e in nodes.exchanges if e.stage == "participate"}
