@@ -142,7 +142,8 @@ class Dubhe(SelectingByDubhe[Strategy], Selection):
 def _clients_of(client_manager: ClientManager) -> dict[int, Any]:
     """Return all clients by node id; raises `SettingsError` for one that has no Grid."""
     clients = {}
-    for client in client_manager.all().values():
+    # The manager returns its own dictionary, and another thread may add and remove nodes.
+    for client in list(client_manager.all().values()):
         if not isinstance(client, GridClient):
             raise SettingsError(
                 f"Client {client.cid} is a {type(client).__name__}, which has no Grid; run the "

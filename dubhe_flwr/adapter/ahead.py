@@ -28,7 +28,7 @@ from logging import INFO, WARNING
 from threading import Condition, Event, Thread
 from typing import Any, Final
 
-from dubhe_flwr.adapter.exchanges import Exchanges, write_log
+from dubhe_flwr.adapter.exchanges import Exchanges, counted, write_log
 from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.errors import DubheError
 from dubhe_flwr.protocol import Batch, Plan, Replies, Selector, Stage
@@ -143,16 +143,20 @@ class PlansAhead:
             self._is_awaited = False
             return self._planned.pop(server_round, None)
 
-    def withdraw(self, state: Any) -> Any:
-        """Discard all plans; return the state at the end of the chain, or the given one."""
+    def withdraw(self, server_round: int, state: Any) -> Any:
+        """Discard all plans; return the state at the end of the chain, or the given one.
+
+        Logs why planning `server_round`, which is selected next, failed.
+        """
         self.stop()
         with self._changed:
             self._changed.wait_for(lambda: not self._is_running)
-            for line in self._failure:
+            last, state = self._end or (server_round, state)
+            for line in self._failure if server_round == last + 1 else ():
                 write_log(*line)
-            end, self._end, self._failure = self._end, None, ()
+            self._end, self._failure = None, ()
             self._planned.clear()
-        return state if end is None else end[1]
+        return state
 
     def stop(self) -> None:
         """Tell the thread to end, without waiting for it."""
@@ -223,13 +227,11 @@ class PlansAhead:
         exchanges_left = count(self._exchanges_of(batch), -1)
 
         def exchange(batch: Batch) -> Replies:
-            self._waits_for = f"{len(batch.requests)} nodes have answered {batch.header.stage}"
+            nodes = counted(len(batch.requests), "node has", "nodes have")
+            self._waits_for = f"{nodes} answered {batch.header.stage}"
             rounds_left = server_round - self._training - 1
             may_spread = rounds_left > max(1, next(exchanges_left))
-            replies = self._spread(batch, send) if may_spread else send(batch, self._stop.is_set)
-            if self._stop.is_set():
-                raise _StoppedError
-            return replies
+            return (self._spread if may_spread else self._send)(batch, send)
 
         log_lines: list[tuple[int, str]] = []
         exchanges = Exchanges(self._selector, state, lambda *line: log_lines.append(line))
@@ -257,13 +259,22 @@ class PlansAhead:
 
         def send_to(nodes: Collection[int]) -> Replies:
             requests = {node: body for node, body in batch.requests.items() if node in nodes}
-            return send(Batch(batch.header, requests), self._stop.is_set) if requests else {}
+            return self._send(Batch(batch.header, requests), send) if requests else {}
 
         replies = send_to(batch.requests.keys() - trained)
         if later := batch.requests.keys() & trained:
             with self._changed:
                 self._changed.wait_for(may_go_on)
             replies = {**replies, **send_to(later)}
+        return replies
+
+    def _send(self, batch: Batch, send: SendAhead) -> Replies:
+        """Send a batch to all of its nodes, unless the thread has to end."""
+        if self._stop.is_set():
+            raise _StoppedError
+        replies = send(batch, self._stop.is_set)
+        if self._stop.is_set():
+            raise _StoppedError
         return replies
 
     def _keep(self, last: int, state: Any, planned: Mapping[int, PlannedRound]) -> None:

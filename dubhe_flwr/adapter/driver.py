@@ -142,11 +142,17 @@ class SelectionDriver:
     def _select(self, server_round: int, present: Sequence[int], eligible: Sequence[int]) -> Plan:
         """Select the clients of a round that was not planned ahead."""
         _, send = self._reach
-        state, timeout = self._ahead.withdraw(self.run.state), self.options.stage_timeout
+        state = self._ahead.withdraw(server_round, self.run.state)
+        timeout = self.options.stage_timeout
         exchanges = Exchanges(self.selector, state, write_log)
+
+        def exchange(batch: Batch) -> Replies:
+            with self._filter:
+                return self._nodes.exchange(batch, lambda left: send(left, timeout))
+
         try:
             outcome = exchanges.begin(server_round, present, eligible)
-            plan = exchanges.finish(outcome, lambda batch: self._exchange(send, batch, timeout))
+            plan = exchanges.finish(outcome, exchange)
         finally:
             self.run.state = exchanges.state
         self._ahead.learn(plan)
@@ -226,18 +232,8 @@ class SelectionDriver:
                 is_late = after(self.options.stage_timeout)
             return is_stopped() or (is_late is not None and is_late())
 
-        return self._exchange(send, batch, None, is_over)
-
-    def _exchange(
-        self,
-        send: Send,
-        batch: Batch,
-        timeout: float | None,
-        is_over: Callable[[], bool] | None = None,
-    ) -> Replies:
-        """Return the replies of the nodes, including those simulated in this process."""
-        with self._filter:
-            return self._nodes.exchange(batch, lambda left: send(left, timeout, is_over))
+        # No filter: these nodes write to logs of their own, and a round may log its selection now.
+        return self._nodes.exchange(batch, lambda left: send(left, None, is_over))
 
     def _warn_once(self, line: str, *values: object) -> None:
         """Write a warning to the log, unless the line was written before."""

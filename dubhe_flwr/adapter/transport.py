@@ -115,7 +115,7 @@ def send_over_grid(
     answers: list[Message] = []
     for start in range(0, len(requests), size):
         left = timeout if deadline is None or start == 0 else deadline - time.monotonic()
-        if left is not None and start > 0 >= left:
+        if start > 0 and left is not None and left <= 0:
             break
         messages = [
             Message(records[id(fields)], dst_node_id=node_id, message_type=kind, ttl=left)
@@ -222,7 +222,10 @@ class ForwardingGrid(Grid):
 
 
 class NoticingGrid(ForwardingGrid):
-    """Forwards everything to a remote Grid, and reports how many messages each push sent."""
+    """Forwards everything to a remote Grid, and reports how many of the app's messages were pushed.
+
+    Dubhe's own messages do not count: they may be pushed while the app still pushes its own.
+    """
 
     def __init__(self, other: Grid, on_push: Callable[[int], None]) -> None:
         super().__init__(other)
@@ -231,12 +234,12 @@ class NoticingGrid(ForwardingGrid):
     get_nodes = _of_other("get_nodes")
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Push messages and report their number, even if the push fails."""
+        """Push messages and report the number of the app's, even if the push fails."""
         pushed = list(messages)
         try:
             return self.other.push_messages(pushed)
         finally:
-            self._on_push(len(pushed))
+            self._on_push(sum(stage_of(message) not in STAGES for message in pushed))
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None

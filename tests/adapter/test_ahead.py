@@ -16,6 +16,7 @@ from supernodes import SuperNodes
 
 from dubhe_flwr.adapter import ahead
 from dubhe_flwr.adapter.ahead import PlannedRound
+from dubhe_flwr.adapter.exchanges import write_log
 from dubhe_flwr.protocol import Batch, Memory, Plan, Replies
 from dubhe_flwr.protocol.plan import StageReport
 from dubhe_flwr.protocol.wire.envelope import Envelope
@@ -118,6 +119,52 @@ def test_nodes_are_asked_while_they_do_not_train(
     replies = planner._spread(Batch(Envelope(bytes(16), "join", 1), requests), send)
     assert sent == expected
     assert sorted(replies) == [0, 1, 2, 3]
+
+
+def test_a_thread_that_has_to_end_sends_no_more(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes that train are not asked any more once the round is selected or the run has ended."""
+    planner = api.dubhe().driver._ahead
+    sent: list[list[int]] = []
+
+    def send(batch: Batch, _is_over: Any) -> Replies:
+        sent.append(list(batch.requests))
+        return {}
+
+    planner._training, planner._trained = 1, (1, 2)
+    monkeypatch.setattr(planner._changed, "wait_for", lambda _is_over: planner._stop.set())
+    requests: Any = dict.fromkeys(range(4))
+    with pytest.raises(ahead._StoppedError):
+        planner._spread(Batch(Envelope(bytes(16), "join", 1), requests), send)
+    assert sent == [[0, 3]]
+
+
+def test_each_round_logs_its_selection_during_an_exchange(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The main thread may log the same line for two rounds while one exchange is under way."""
+    line = "dubhe: 6 of 24 clients selected in 0.00 s (from 4 tentative selections or groups)"
+
+    def send(_batch: Batch, _timeout: float | None, _is_over: Any) -> Replies:
+        for _ in range(2):
+            write_log(logging.INFO, line)
+        return {}
+
+    driver, batch = api.dubhe().driver, Batch(Envelope(bytes(16), "join", 1), {})
+    caplog.clear()
+    driver._send_ahead(send, batch, lambda: False)
+    assert caplog.messages == [line, line]
+
+
+def test_a_failure_is_logged_only_in_its_own_round(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If plans are discarded before, because nodes left, that round is selected anew anyway."""
+    for server_round, expected in ((22, []), (25, ["dubhe: cable"])):
+        planner = api.dubhe().driver._ahead
+        planner._end, planner._failure = (24, "state"), ((logging.WARNING, "dubhe: cable"),)
+        caplog.clear()
+        assert planner.withdraw(server_round, None) == "state"
+        assert caplog.messages == expected
 
 
 def test_stage_timeout_begins_after_training(api: Api) -> None:

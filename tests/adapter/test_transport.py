@@ -15,6 +15,7 @@ from dubhe_flwr.adapter import transport
 from dubhe_flwr.adapter._compat import new_run
 from dubhe_flwr.adapter.transport import (
     ForwardingGrid,
+    NoticingGrid,
     in_simulation,
     message_type,
     patience,
@@ -203,3 +204,14 @@ def test_a_forwarding_grid_forwards_everything(grid: InProcessGrid) -> None:
     assert len(list(view.send_and_receive([message]))) == 1
     ids = list(view.push_messages([view.create_message(RecordDict(), kind, node_ids[0], "1")]))
     assert len(list(view.pull_messages(ids))) == 1
+
+
+def test_only_the_apps_messages_are_noticed(grid: InProcessGrid) -> None:
+    """Requests that are sent ahead do not count as training messages that were pushed."""
+    noticed: list[int] = []
+    noticing = NoticingGrid(grid, noticed.append)
+    node_ids = list(grid.get_node_ids())
+    replies = send_over_grid(noticing, batch_to(node_ids), 1.0)
+    assert len(replies) == len(node_ids)
+    noticing.push_messages([Message(RecordDict(), node_ids[0], "train")])
+    assert noticed == [0, 1]

@@ -1,14 +1,16 @@
 """Tests of the clients that a strategy with configure_fit is offered."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from apis import FIT
 from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
+from flwr.server.compat.grid_client_proxy import GridClientProxy
+from flwr.serverapp import Grid
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.server import SelectedClients
+from dubhe_flwr.server import SelectedClients, _clients_of
 
 
 class Foreign(ClientProxy):
@@ -26,6 +28,25 @@ def test_clients_without_a_grid_are_refused() -> None:
     manager.register(Foreign("7"))
     with pytest.raises(SettingsError, match=r"Client 7 is a Foreign, .* in a ServerApp"):
         FIT.dubhe().configure_fit(1, None, manager)
+
+
+def test_nodes_may_leave_while_clients_are_listed() -> None:
+    """Flower's and our own thread unregister nodes, perhaps while the main thread lists them."""
+    manager = SimpleClientManager()
+
+    class Leaving(GridClientProxy):
+        @property
+        def grid(self) -> Any:
+            manager.clients.pop("2", None)
+            return None
+
+        @grid.setter
+        def grid(self, grid: Any) -> None: ...
+
+    for node_id in (1, 2, 3):
+        manager.register(Leaving(node_id, cast("Grid", None), run_id=1))
+    assert list(_clients_of(manager)) == [1, 2, 3]
+    assert list(_clients_of(manager)) == [1, 3]
 
 
 def test_all_selected_clients_are_offered() -> None:
