@@ -4,6 +4,7 @@ They come from docstrings, commands and stored measurements. `uv run python docs
 the pages; a test says when that is due.
 """
 
+import json
 import re
 from functools import cache
 from importlib import import_module
@@ -30,7 +31,7 @@ PAGES: Final = [
 MEASURED: Final = PaperSettings(scale="full", datasets=("MNIST", "CIFAR10"))
 """The settings of the measurements."""
 _TABLE: Final = re.compile(
-    r"(<!-- (options|parameters|table) of ([\w. ]+) -->\n)(?:\n(?:\|.*\n)+)?"
+    r"(<!-- (options|parameters|table|file) of ([\w. ]+) -->\n)(?:\n(?:\|.*\n)+)?"
 )
 
 
@@ -90,7 +91,18 @@ def _measured(words: str) -> str:
     return measured(name).tables[int(number) - 1].for_markdown() + "\n"
 
 
-_KINDS: Final = {"options": _options, "parameters": _parameters, "table": _measured}
+def _stored(name: str) -> str:
+    """Return the table in a file of measurements on the page about noise."""
+    rows = json.loads((_DOCS / "noise" / f"{name}.json").read_text(encoding="utf-8"))["table"]
+    return _table(*map(tuple, rows))
+
+
+_KINDS: Final = {
+    "options": _options,
+    "parameters": _parameters,
+    "table": _measured,
+    "file": _stored,
+}
 
 if __name__ == "__main__":
     for path in PAGES:

@@ -315,7 +315,8 @@ def synthetic(terms: Terms, opening: tuple[float, ...]) -> Synthetic:
             shares.append(0.14 / len(blends) * mean[label])
     weights = [weight] * len(shares)
     if terms.weighted:
-        variance = log(max(weight_square / weight**2, 1.001))
+        widest = max(weight_square, weight**2 + 16.0 * deviation, 1.001 * weight**2)
+        variance = log(widest / weight**2)
         for row in range(len(weights)):
             normal = -1.5 + 0.5 * (row % 7)
             own = weight * np.exp(sqrt(variance) * normal - variance / 2.0)
@@ -393,7 +394,6 @@ def best_prices(
     linear, ridge = np.zeros(len(start)), np.full(len(start), 1e-9)
     linear[0] = -1.0
     ridge[1 : 1 + terms.classes] = told.c / (2.0 * (terms.participants - 1))
-    ridge[1 + terms.classes :] = 0.01 if terms.sigma else 1e-9
     if state.exchanges:
         point, means, variance = state.exchanges[0]
         start = np.array(point)

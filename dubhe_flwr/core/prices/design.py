@@ -37,9 +37,6 @@ fifths of all nodes. A server that asks for more participants cannot make it sma
 _SLACK: Final = 1e-9
 """Ridge on a and g, which keeps the Hessian regular."""
 
-_SLACK_WITH_NOISE: Final = 0.01
-"""The same on g, with noise: where noise hides that weights differ, nothing else bounds g."""
-
 
 class _Scale(NamedTuple):
     """What the opening says about the clients: t, the mean of w, c and kappa."""
@@ -197,7 +194,6 @@ class PriceDesign:
         linear, ridge = np.zeros(self.width), np.full(self.width, _SLACK)
         linear[0] = -1.0
         ridge[1 : 1 + self.num_classes] = scale.c / (2.0 * (self.num_participants - 1))
-        ridge[1 + self.num_classes :] = _SLACK_WITH_NOISE if self.sigma else _SLACK
         start = np.append(clients.shares @ costs - np.log(factor - 1.0), np.zeros(self.width - 1))
         if exchanges:
             start, latest = np.array(state.point), exchanges[0]

@@ -32,6 +32,10 @@ _RESISTANCE_OF_CLASS: Final = 0.3
 """The same for a single class. With less, prices follow the noise: with 100 classes, when no sum is
 larger than its noise, the number of volunteers swings between zero and three times V."""
 
+_HIDDEN: Final = 4.0
+"""Weights spread as if noise had hidden this many of its standard deviations from their mean
+square. If they hardly spread, no shares explain sums of weights that do, and prices run away."""
+
 _MISFIT: Final = 0.002
 """Fraction of V (N at the opening) by which synthetic clients may miss a sum without noise."""
 
@@ -91,7 +95,8 @@ def synthetic_clients(opening: Floats, num_clients: int, largest_weight: float) 
     shares = np.append(shares, np.tile(0.14 / len(blends) * mean, len(blends)))
     weights = np.full(shares.size, weight)
     if largest_weight > 1.0:  # log-normal
-        variance = np.log(max(weight_square / weight**2, 1.001))
+        hidden = _HIDDEN * largest_weight * deviation
+        variance = np.log(max(weight_square, weight**2 + hidden, 1.001 * weight**2) / weight**2)
         logs = variance**0.5 * np.resize(np.linspace(-1.5, 1.5, 7), shares.size) - variance / 2.0
         weights = np.clip(weight * np.exp(logs), 1.0 / largest_weight, largest_weight)
     clients = Clients(weights[:, None] * np.concatenate(rows), weights, shares)
