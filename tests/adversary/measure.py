@@ -1,7 +1,7 @@
 """Measures what attackers find in noisy sums: `python tests/adversary/measure.py`.
 
-Writes `docs/noise/attacks.json`, with the table on the page about noise. This takes most of an hour
-on one core; measured cells are kept, so the command continues where it stopped.
+Writes `docs/noise/attacks.json`, with the table on the page about noise. This takes some ten
+minutes; measured cells are kept, so the command continues where it stopped.
 """
 
 import json
@@ -74,8 +74,13 @@ def main() -> None:
                 continue
             found = [attack(number, seed, Prices.noise) for seed in range(seeds)]
             row[str(number)] = [round(each, 4) for each in found]
-            told = {"table": table(errors), "errors": errors}
-            MEASURED.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+            write(errors)
+
+
+def write(errors: Mapping[str, Mapping[str, list[float]]]) -> None:
+    """Write the table and the errors behind it."""
+    told = {"table": table(errors), "errors": errors}
+    MEASURED.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
 def table(errors: Mapping[str, Mapping[str, list[float]]]) -> list[list[str]]:
