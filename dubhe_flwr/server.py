@@ -25,13 +25,13 @@ __all__ = ["Dubhe", "Selection"]
 
 
 class Selection(Selecting[Strategy], Strategy):
-    """Wraps a strategy with `configure_fit`; its options are `dubhe_flwr.adapter.Options`."""
+    """Wraps a strategy that has `configure_fit`; its options are `dubhe_flwr.adapter.Options`."""
 
     _configures = "configure_fit"
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:
         """Return the checkpoint's model or, without one, the wrapped strategy's."""
-        first = self.strategy.initialize_parameters(client_manager)  # it then drops its copy
+        first = self.strategy.initialize_parameters(client_manager)  # the strategy drops its copy
         model: Parameters | None = self.driver.run.begin()
         return model or first
 
@@ -129,7 +129,7 @@ class Selection(Selecting[Strategy], Strategy):
 class Dubhe(SelectingByDubhe[Strategy], Selection):
     """Chooses clients whose data together is close to uniform, without seeing anyone's labels.
 
-    Wraps any strategy with `configure_fit`, and takes the arguments of
+    Wraps any strategy that has `configure_fit`, and takes the arguments of
     `dubhe_flwr.serverapp.Dubhe`.
 
     Examples

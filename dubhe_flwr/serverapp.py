@@ -38,7 +38,7 @@ _METHODS_OF_START: Final = (
 
 
 class Selection(Selecting[Strategy], Strategy):
-    """Wraps a strategy with `configure_train`; its options are `dubhe_flwr.adapter.Options`."""
+    """Wraps a strategy that has `configure_train`; its options are `dubhe_flwr.adapter.Options`."""
 
     _configures = "configure_train"
 
@@ -130,7 +130,7 @@ class Selection(Selecting[Strategy], Strategy):
         Returns
         -------
         Plan
-            Its `participants` are the ids of the nodes to train. They are empty if no node is
+            Its `participants` are the ids of the nodes to train. There are none if no node is
             connected and `on_failure="random"`.
 
         Examples
@@ -221,8 +221,8 @@ class Selection(Selecting[Strategy], Strategy):
 class Dubhe(SelectingByDubhe[Strategy], Selection):
     """Chooses clients whose data together is close to uniform, without seeing anyone's labels.
 
-    Wraps any strategy with `configure_train`. Implementation based on the paper by Zhang et al.,
-    ICPP 2021 (https://doi.org/10.1145/3472456.3473513).
+    Wraps any strategy that has `configure_train`. Implementation based on the paper by Zhang et
+    al., ICPP 2021 (https://doi.org/10.1145/3472456.3473513).
 
     Parameters
     ----------

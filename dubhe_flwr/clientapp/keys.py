@@ -65,7 +65,7 @@ def load_signing_key(path: str | Path, password: bytes | None = None) -> Ed25519
     Raises
     ------
     SettingsError
-        If there is no such file, or it has no Ed25519 key that opens.
+        If there is no such file, or it has no private Ed25519 key that can be opened.
     """
     data = _read(path)
     load = load_ssh_private_key if b"OPENSSH PRIVATE KEY" in data else load_pem_private_key

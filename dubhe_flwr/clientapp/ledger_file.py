@@ -1,4 +1,4 @@
-"""Keeps what a node has spent in a file on its own host, so that a new run does not reset it."""
+"""Records on a node's own host, in a file, what it has spent; a new run does not reset it."""
 
 import json
 import os
@@ -92,7 +92,7 @@ def _write(file: Path, ledger: Ledger) -> None:
 
 
 def _unusable(folder: Path, error: Exception) -> RefusedError:
-    """Log what is wrong, and return an error for the server that leaves it out."""
+    """Log what is wrong, and return an error that gives the server no details."""
     log(
         ERROR,
         "dubhe: state_dir=%s cannot be used (%s); repair or remove what is in it.",

@@ -88,13 +88,13 @@ class Node(Limits):
     trusted_keys : iterable of Ed25519PublicKey, or callable (Context) -> iterable, optional
         The public keys of all nodes, including this one, which reach the node on a path that
         bypasses the server; see `load_trusted_keys`. With both keys, the node takes part only if
-        every other node proves that it holds a trusted key. With neither, a warning says once what
-        is not protected.
+        every other node proves that it holds a trusted key. With neither, the node warns once
+        about what is not protected.
     state_dir : path-like or callable (Context) -> path-like, optional
-        A folder on the node's own host. It keeps across runs what the node has spent of its daily
-        limits and how many sums its label counts have entered; without it, each run starts from
-        zero. Nodes may share a folder if they have pinned keys or a ``partition-id`` each. A
-        simulated node keeps nothing there.
+        A folder on the node's own host. There the node records, across runs, how much of its daily
+        limits it has used and how many sums its label counts have entered; without it, each run
+        starts from zero. Nodes may share a folder if they have pinned keys or a ``partition-id``
+        each. A simulated node keeps nothing there.
     exact_sums : bool (default: False)
         Whether a node with pinned keys also takes part in sums that a single node can open or that
         have no noise: the paper's rule, tries, and prices with their own target or noise.

@@ -21,8 +21,8 @@ class Tries:
     number : int (default: 20)
         ``H``. With 1 there is no choice: no agent, and no sum over few clients.
     pool : int (default: 1)
-        Average number of volunteers for a try, as a multiple of K, up to a quarter of all clients
-        plus seven. K of them are taken at random.
+        Average number of volunteers for a try, as a multiple of K. It is capped at a quarter of
+        all clients plus seven, but never below K. K volunteers are taken at random.
 
     Raises
     ------
@@ -47,8 +47,8 @@ class Tries:
 def volunteers_of(pool: int, num_participants: int, num_clients: int) -> int:
     """Return ``V``: how many of N clients volunteer for a try, on average.
 
-    That is `pool` times K, unless it is more than a quarter of the clients plus seven, which would
-    leave little to balance.
+    This is `pool` times K, but at most a quarter of the clients plus seven, since more would leave
+    little to balance. It is never less than K.
 
     >>> volunteers_of(pool=2, num_participants=20, num_clients=1000)
     40

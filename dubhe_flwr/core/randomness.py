@@ -78,7 +78,7 @@ def gaussian(deviations: ArrayLike, uniform: NDArray[np.float64]) -> NDArray[np.
 
 
 def _generator_of(key: bytes, skip: int = 0) -> np.random.Generator:
-    """Return the Philox generator of a key after skipping draws, a multiple of 4."""
+    """Return the Philox generator of a key after skipping `skip` draws, a multiple of 4."""
     number = int.from_bytes(key, "big")
     return np.random.Generator(np.random.Philox(key=number, counter=skip // 4))
 

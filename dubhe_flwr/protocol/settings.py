@@ -62,8 +62,8 @@ class Settings:
         The value does not affect which simulated nodes are selected, unless nodes come or go. A
         node that has left by its round is replaced at random.
     max_registered : int (default: 2000)
-        Most nodes that register in an epoch. If more are connected, each epoch takes another random
-        sample, so that the cost of a round does not grow with the federation.
+        Largest number of nodes that register in an epoch. If more are connected, each epoch takes
+        another random sample, so that the cost of a round does not grow with the federation.
     equal_weights : bool (default: False)
         Whether all clients have the same weight in aggregation (eq. 1), instead of being weighted
         by their number of samples. Dubhe balances the data with the weights used in aggregation.
@@ -80,8 +80,8 @@ class Settings:
     key_bits : int (default: 2048)
         Size of the Paillier modulus.
     max_draws_per_epoch : int (default: 1000)
-        Most draws that a node makes between registrations. A round takes ``H`` draws; a draw for
-        ``H`` times K volunteers counts as ``H``.
+        Largest number of draws that a node makes between registrations. A round takes ``H`` draws;
+        a draw for ``H`` times K volunteers counts as ``H``.
     trusted_keys : iterable of Ed25519PublicKey, optional (default: none)
         The nodes' public signing keys. The server needs them only to leave out nodes with a missing
         or wrong key. With such a node on the list, agents would refuse to make a key at all.
@@ -276,5 +276,5 @@ class Settings:
 
 
 def most_registered(key_bits: int) -> int:
-    """Return the most nodes that can register: their sealed keys have to fit in one message."""
+    """Return how many nodes can register: their sealed keys have to fit in one message."""
     return MAX_BYTES // sealed_bytes(key_bits)

@@ -36,8 +36,8 @@ all sums so far and allow for their noise (`synthetic`). Prices count as settled
 volunteers is close to V and, as far as the noisy sums show, little is left to gain.
 
 *The same prices everywhere.* Everything is computed from integer sums, Philox's uniform numbers and
-smooth functions of them. Newton's method ends far below 1e-9, and prices are rounded to multiples
-of 2^-10.
+smooth functions of them. Newton's method ends with errors far below 1e-9, and prices are
+rounded to multiples of 2^-10.
 """
 
 from dubhe_flwr.core.prices.design import PriceDesign

@@ -20,7 +20,7 @@ _LARGEST_SHARE: Final = 0.1**0.5
 """Largest deviation of one node's noise, relative to sigma: ``1 / sqrt(N / 2)`` at N = 20."""
 
 _FEWEST: Final = 80
-"""A sum of fewer nodes needs as much room each: the members' noise does not shrink with them."""
+"""Fewer nodes need as much room each as this many: the members' noise does not shrink with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class FixedPoint:
         *,
         opening: bool,
     ) -> Self:
-        """Return the integers of a sum; sigma is the standard deviation of the noise on P.
+        """Return the encoding of a sum; sigma is the standard deviation of the noise on P.
 
         In an exchange, P has sqrt(C) times the noise of a class.
         """

@@ -21,7 +21,7 @@ class TriedRound:
     tries: tuple[Clients, ...]  # indices of K clients for each try
 
     def ready(self, chosen: int = 0) -> DeterminedRound:
-        """Return the round with one try's clients as participants: the first if none chose."""
+        """Return the round with one try's clients as participants, by default the first try's."""
         return DeterminedRound(
             members=tuple(self.tries[chosen].tolist()),
             available=tuple(np.flatnonzero(self.drawn.available).tolist()),

@@ -36,7 +36,7 @@ class Run:
     declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
     # Nodes that say their pinned keys make them eligible for a committee.
     candidates: frozenset[int] = frozenset()
-    # How many failed epochs and complaints each node was part of; one that lies is in all of them.
+    # How many failed epochs and complaints each node was part of; a lying node is in all of them.
     failures: Mapping[int, int] = field(default_factory=dict)
     num_refused_epochs: int = 0  # in a row; each one halves the number of nodes asked next
     # Identity of the epoch that the next one continues; None if the rule has to start afresh.

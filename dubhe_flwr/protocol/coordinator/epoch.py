@@ -37,7 +37,7 @@ class Epoch:
     first_round: int
     aliases: Mapping[int, str]  # of the registered nodes, by node id, ordered by alias
     public: bytes  # what the server needs to add up vectors
-    # Encrypted p_l of each registered node, in that order; empty without an agent.
+    # Encrypted p_l of each registered node, in the order of `aliases`; empty without an agent.
     distributions: tuple[bytes, ...] = field(repr=False)
     last_sum: RuleSum = field(repr=False)  # sent to the nodes when they draw
     num_registered: int  # clients covered by the sum of the registrations
@@ -81,7 +81,7 @@ class Epoch:
 
     @property
     def sums_per_agent(self) -> int:
-        """Most sums that one agent may decrypt."""
+        """Largest number of sums that one agent may decrypt."""
         return sums_per_agent(self.num_registered)
 
     @property

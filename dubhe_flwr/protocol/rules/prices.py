@@ -48,14 +48,14 @@ _LEAST_NOISE: Final = 1.0
 """With less noise, label counts could not enter enough sums to find prices."""
 
 _LATER: Final = 2.0
-"""How much more noise there is in an epoch that starts from the last prices: its sums refine these,
-and cost a quarter."""
+"""Factor by which the noise grows in an epoch that starts from the last prices: its sums only
+refine these, and each uses a quarter as much of the budget."""
 
 _POOL: Final = 40
-"""Volunteers that are enough for prices, despite the noise."""
+"""A pool of this many volunteers is large enough for prices, despite the noise."""
 
 _LARGEST_POOL: Final = 10
-"""As a multiple of K; more would use up the budget of draws."""
+"""Largest pool as a multiple of K; a larger one would use up the budget of draws."""
 
 
 @register_rule
@@ -154,7 +154,7 @@ class Prices(Rule):
         return Slots(number, self._fixed_point(frame, opening=False).max_value)
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
-        """Return the most sums that a node reads: the opening and eight exchanges.
+        """Return how many sums a node reads at most: the opening and eight exchanges.
 
         They spend at most two thirds of the budget, so that other epochs can follow.
         """

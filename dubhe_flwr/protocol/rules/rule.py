@@ -35,7 +35,7 @@ class Frame:
     num_classes : int
         ``C``.
     max_clients : int
-        Most clients that a sum covers.
+        Largest number of clients that a sum covers.
     largest_weight : float (default: 1)
         Largest weight of a node; 1 if all count the same.
     continues : bool (default: False)
@@ -259,7 +259,7 @@ class Rule(ABC):
         return None
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
-        """Return the most sums that a node reads, including the sum of the registrations.
+        """Return how many sums a node reads at most, including the sum of the registrations.
 
         With 0, all nodes are equally likely to volunteer.
         """
@@ -286,9 +286,10 @@ class Rule(ABC):
         return None
 
     def sum_budget(self, frame: Frame, num_volunteers: int) -> int | None:
-        """Return the budget of sums: how many like this epoch's a node's label counts may enter.
+        """Return a node's budget: how many sums like this epoch's its label counts may enter.
 
-        The node adds up their shares of the budget across epochs, until its label counts change.
+        The node adds up the shares of its budget that sums use, across epochs, until its label
+        counts change.
         None if there is no limit.
         """
         del frame, num_volunteers
