@@ -64,7 +64,7 @@ _NO_KEYS_NEEDED: Final = (
 _OPACUS: Final = (
     "dubhe: this app uses Opacus: its epsilon grows with every round in which this node trains, "
     "and some nodes train more often than others; use willing to stop once the budget is spent "
-    "(see \"Differential privacy\" in the documentation of dubhe-flwr)"
+    '(see "Differential privacy" in the documentation of dubhe-flwr)'
 )
 _info_once = cache(partial(log, INFO))
 
