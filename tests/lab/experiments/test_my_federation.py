@@ -231,8 +231,8 @@ def test_text_html_and_code_of_a_study() -> None:
     for told in ("random", "Dubhe", "greedy (oracle)", "with a registration", "without one"):
         assert told in str(found)
         assert f"<td>{told}</td>" in page
-    first, *others = escape(found.verdict).split("\n\n")
-    assert f"<p><b>{first}</b></p><p>{others[0]}</p><p>{others[1]}</p>" in page
+    verdict, *others = escape(found.verdict).split("\n\n")
+    assert f"<p><b>{verdict}</b></p><p>{others[0]}</p><p>{others[1]}</p>" in page
     registering, other = found.costs.values()
     first = next(encrypted(SKEWED, found, 0))
     assert registering.exchanges == pytest.approx(len(first.stages), abs=1)
