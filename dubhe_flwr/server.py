@@ -130,7 +130,8 @@ class Dubhe(SelectingByDubhe[Strategy], Selection):
     """Chooses clients whose data together is close to uniform, without seeing anyone's labels.
 
     Wraps any strategy that has `configure_fit`, and takes the arguments of
-    `dubhe_flwr.serverapp.Dubhe`.
+    `dubhe_flwr.serverapp.Dubhe`. The strategy's `client_manager.sample(n)` returns all selected
+    clients, whatever n is.
 
     Examples
     --------

@@ -187,11 +187,17 @@ class Selection(Selecting[Strategy], Strategy):
         server_round, nodes = self.driver.evaluation_begins(server_round)
         if nodes is None:
             return self.strategy.configure_evaluate(server_round, arrays, config, grid)
-        if any(vars(layer).get("fraction_evaluate") == 0.0 for layer in layers(self.strategy)):
+        if not self._evaluates:
             return []
         with taking_all_nodes(self.strategy, len(nodes), "evaluate") as every:
             selected = _SelectedGrid(grid, nodes)
             return list(every.configure_evaluate(server_round, arrays, config, selected))
+
+    @property
+    def _evaluates(self) -> bool:
+        """Whether the wrapped strategy may evaluate on nodes, as far as its settings show."""
+        fractions = (vars(layer).get("fraction_evaluate") for layer in layers(self.strategy))
+        return all(fraction != 0.0 for fraction in fractions)
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
@@ -205,7 +211,8 @@ class Selection(Selecting[Strategy], Strategy):
         options = self.driver.options
         number = f"Participants (K): {self.driver.selector.num_participants}"
         weights = f"equal weights: {options.equal_weights}"
-        return [f"{number} | {weights} | evaluation on: {options.evaluate_on}"]
+        evaluation = f" | evaluation on: {options.evaluate_on}" if self._evaluates else ""
+        return [f"{number} | {weights}{evaluation}"]
 
     def summary(self) -> None:
         """Log how nodes are selected, then the wrapped strategy's own summary."""

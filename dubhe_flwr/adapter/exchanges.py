@@ -1,7 +1,7 @@
 """Runs the exchanges of one selection, now or ahead of time, and logs their outcome."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from logging import ERROR, INFO, WARNING
 from typing import Any, Final
 
@@ -98,9 +98,13 @@ def log_plan(plan: Plan, seconds: float) -> None:
             log(WARNING, "dubhe: all %s train: there is nothing to choose", nodes)
     for report in plan.stages:
         for reason, ids in report.lost.items():
-            replies = counted(len(ids), "reply", "replies")
             log(
-                WARNING, "dubhe: %s: %s dropped: %s (%s)", report.stage, replies, reason, _some(ids)
+                WARNING,
+                "dubhe: %s: %s dropped: %s (%s)",
+                report.stage,
+                counted(len(ids), "reply", "replies"),
+                reason,
+                _some(ids, report.aliases),
             )
     for note in plan.notes:
         log(WARNING, "dubhe: %s", note)
@@ -119,12 +123,14 @@ def log_plan(plan: Plan, seconds: float) -> None:
     )
 
 
-def _some(nodes: Sequence[int]) -> str:
-    """Name the first few nodes by the ids that Flower shows."""
+def _some(nodes: Sequence[int], aliases: Mapping[int, str]) -> str:
+    """Name the first few nodes by their aliases, and by the ids that Flower shows."""
+    names = []
+    for node_id in nodes[:_MAX_NAMED]:
+        alias, shown = aliases.get(node_id), str(node_id)
+        names.append(shown if alias in {None, shown} else f"{alias} with id {shown}")
     more = f" and {len(nodes) - _MAX_NAMED} more" if len(nodes) > _MAX_NAMED else ""
-    return (
-        f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, nodes[:_MAX_NAMED]))}{more}"
-    )
+    return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(names)}{more}"
 
 
 def _choice(plan: Plan) -> str:

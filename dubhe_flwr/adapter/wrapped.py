@@ -91,7 +91,7 @@ def _check_noise(layer: Any, num_participants: int) -> None:
         WARNING,
         "dubhe: %s: clients are not sampled uniformly, so compute epsilon without "
         "amplification by sampling, for a client that trains in every round; the selection "
-        "itself adds to it (docs/explanation/differential_privacy.md)",
+        'itself adds to it (see "Differential privacy" in the documentation of dubhe-flwr)',
         name,
     )
 

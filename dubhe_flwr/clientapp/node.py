@@ -55,13 +55,16 @@ _STAGE_TYPES: Final = frozenset(map(message_type, STAGES))
 _DAY: Final = 86_400
 _NOT_PINNED: Final = (
     "dubhe: this node has no signing_key and trusted_keys, so the server chooses who opens sums, "
-    "and one that substitutes keys can read what the node sends; give real nodes such keys, and in "
-    "a simulation set simulated=True here, and simulation in Dubhe"
+    "and one that substitutes keys can read what the node sends; give it such keys"
+)
+_NO_KEYS_NEEDED: Final = (
+    "dubhe: this node has no signing_key and trusted_keys, which a simulation does not need; with "
+    "simulated=True here and simulation='plain' in Dubhe, it does without encryption, too"
 )
 _OPACUS: Final = (
     "dubhe: this app uses Opacus: its epsilon grows with every round in which this node trains, "
     "and some nodes train more often than others; use willing to stop once the budget is spent "
-    "(docs/explanation/differential_privacy.md)"
+    '(see "Differential privacy" in the documentation of dubhe-flwr)'
 )
 _info_once = cache(partial(log, INFO))
 
@@ -97,7 +100,7 @@ class Node(Limits):
         each. A simulated node keeps nothing there.
     exact_sums : bool (default: False)
         Whether a node with pinned keys also takes part in sums that a single node can open or that
-        have no noise: the paper's rule, tries, and prices with their own target or noise.
+        have no noise: the paper's rule, tries, and prices with a listed target or a changed noise.
 
     Raises
     ------
@@ -149,8 +152,11 @@ class Node(Limits):
         pinned = self._pinned(context)
         policy = self._policy(context, pinned)
         if fields.get("stage") == Stage.JOIN:
-            if pinned is None and not policy.simulated:  # a simulation has no network
-                (_info_once if in_simulation() else warn_once)(_NOT_PINNED)
+            if pinned is None and not policy.simulated:
+                if in_simulation():
+                    _info_once(_NO_KEYS_NEEDED)
+                else:
+                    warn_once(_NOT_PINNED)
             if "opacus" in sys.modules:
                 warn_once(_OPACUS)
         with self._spent(context, policy) as (ledger, save):

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -69,6 +69,8 @@ class StageReport:
         Ids of the nodes whose replies were not used, by reason.
     bytes_down, bytes_up : int
         Size of the requests and of the accepted replies.
+    aliases : mapping of int to str
+        The names of the nodes in `lost`, where they are known.
     """
 
     stage: str
@@ -77,6 +79,7 @@ class StageReport:
     lost: Mapping[str, Sequence[int]]
     bytes_down: int
     bytes_up: int
+    aliases: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def dropped(self) -> dict[str, int]:

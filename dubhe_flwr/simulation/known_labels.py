@@ -41,9 +41,15 @@ def known_labels(
     >>> counts = [[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10
     >>> strategy = Dubhe(FedAvg(), num_participants=5, on_selection=known_labels(counts))
     """
-    weighted = np.asarray(label_counts, dtype=np.float64)
+    try:
+        weighted = np.asarray(label_counts, dtype=np.float64)
+    except (TypeError, ValueError):  # such as rows of different lengths
+        weighted = np.empty(0)
     if weighted.ndim != 2:
-        raise SettingsError("label_counts must be a table: one row for each partition-id.")
+        raise SettingsError(
+            "label_counts must be a table of numbers: one row for each partition-id, with one "
+            "number for each class; count_labels(labels, num_classes) makes such a row."
+        )
     rows = {str(row): row for row in range(len(weighted))}
 
     def distance(clients: Sequence[int] | NDArray[np.int64]) -> float:

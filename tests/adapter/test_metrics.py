@@ -62,8 +62,9 @@ def test_a_random_round_has_no_distances() -> None:
 
 def test_an_unfit_table_of_label_counts_is_refused() -> None:
     """The error says what is wrong with the table."""
-    with pytest.raises(SettingsError, match="must be a table"):
-        known_labels([9, 2, 1])
+    for unfit in ([9, 2, 1], [[9, 2, 1], [3, 4]], [["nine"]], None):
+        with pytest.raises(SettingsError, match=r"must be a table of numbers.* count_labels"):
+            known_labels(unfit)  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="2 rows, and none for client '3'"):
         known_labels([[9, 2], [2, 9]])(Plan(1, (5,), ("3",)), 0.1)
 

@@ -36,11 +36,14 @@ LAST = "dubhe: 3 of 4 clients selected in 1.50 s (from 5 tentative selections)"
             [LAST.replace("5 tentative selections", "1 tentative selection")],
         ),
         (
-            {"stages": (replace(PLAN.stages[0], lost=LOSSES),), "notes": ("something is odd",)},
+            {
+                "stages": (replace(PLAN.stages[0], lost=LOSSES, aliases={5: "0", 6: "6"}),),
+                "notes": ("something is odd",),
+            },
             [
                 EPOCH,
                 "dubhe: register: 1 reply dropped: no reply (node 71)",
-                "dubhe: register: 5 replies dropped: late (nodes 5, 6, 7 and 2 more)",
+                "dubhe: register: 5 replies dropped: late (nodes 0 with id 5, 6, 7 and 2 more)",
                 "dubhe: something is odd",
                 LAST,
             ],

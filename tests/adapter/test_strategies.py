@@ -426,7 +426,10 @@ def test_other_attributes_come_from_the_wrapped_strategy(api: Api) -> None:
 
 
 def test_the_summary_says_how_nodes_are_selected(caplog: pytest.LogCaptureFixture) -> None:
-    """The summary lists the layers from the outside in, then the wrapped strategy's settings."""
+    """The summary lists the layers from the outside in, then the wrapped strategy's settings.
+
+    It says nothing about evaluation if there is none.
+    """
     wrapped = TRAIN.private("ServerSideFixed", TRAIN.flower.FedAvg(fraction_train=0.3))
     strategy = TRAIN.ours.Dubhe(wrapped, **SELECTION)
     caplog.clear()
@@ -443,3 +446,5 @@ def test_the_summary_says_how_nodes_are_selected(caplog: pytest.LogCaptureFixtur
         "\t│\t└── Simulation: encrypted | seed: 7",
     ]
     assert "0.30" in caplog.text
+    untested = TRAIN.ours.Dubhe(TRAIN.flower.FedAvg(fraction_evaluate=0.0), **SELECTION)
+    assert untested.description()[0] == "Participants (K): 6 | equal weights: True"

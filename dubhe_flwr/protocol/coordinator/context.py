@@ -8,6 +8,7 @@ return.
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final, NoReturn, Self
 
 from dubhe_flwr.core.randomness import generator
@@ -85,7 +86,10 @@ class Context:
         return replace(self, round=replace(self.round, notes=(*self.round.notes, note)))
 
     def reported(self, report: StageReport) -> "Context":
-        """Return the context with the report of another exchange."""
+        """Return the context with the report of another exchange, which names the lost nodes."""
+        known = {**self.run.aliases, **report.aliases}
+        lost = chain.from_iterable(report.lost.values())
+        report = replace(report, aliases={n: known[n] for n in lost if n in known})
         return replace(self, round=replace(self.round, reports=(*self.round.reports, report)))
 
     def with_used_agents(self, agents: Collection[int]) -> "Context":
@@ -157,13 +161,26 @@ class Context:
         """Return the quorum of the settings, or `least` if that is larger."""
         return max(least, self.settings.least_nodes)
 
-    def check_quorum(self, num_nodes: int, what: str, epoch: Epoch | None, least: int = 1) -> None:
-        """Give up if there are too few nodes; say how many are needed and why some were dropped."""
+    def check_quorum(
+        self,
+        num_nodes: int,
+        what: str,
+        epoch: Epoch | None,
+        *,
+        least: int = 1,
+        num_ineligible: int = 0,
+    ) -> None:
+        """Give up if there are too few nodes; say how many are needed and why some were dropped.
+
+        A further `num_ineligible` nodes were left out by the strategy's `eligible`.
+        """
         quorum = self.quorum(least)
         if num_nodes >= quorum:
             return
         reports = self.round.reports
         reasons = [f"{number} {reason}" for reason, number in dropped(reports).items()]
+        if num_ineligible:
+            reasons.append(f"eligible() left out {num_ineligible}")
         lost = ", ".join(reasons) or "no reply was dropped"
         self.give_up(
             f"Round {self.server_round}: {num_nodes} nodes are {what}, fewer than quorum={quorum} "

@@ -104,7 +104,12 @@ def _plan(context: Context, determined: RoundDetermined) -> tuple[Context, Plann
     ready = epoch.rounds[server_round]
     here = context.round.eligible
     num_willing = len(ready.willing(epoch.registered, here))
-    context.check_quorum(num_willing, "registered, willing and connected", epoch)
+    context.check_quorum(
+        num_willing,
+        "registered, willing and connected",
+        epoch,
+        num_ineligible=len(ready.willing(epoch.registered, context.round.present)) - num_willing,
+    )
     chosen = ready.participants(epoch.registered, here, context.run.seed, server_round)
     wanted = context.settings.num_participants
     if len(chosen) < wanted:

@@ -12,11 +12,10 @@ def num_tries_of(settings: Settings, epoch: Epoch) -> int:
 
 def num_rounds_of(settings: Settings, epoch: Epoch) -> int:
     """Return how many rounds an epoch lasts, at most until all agents have used up their sums."""
-    interval, num_agents = settings.registration_interval, len(epoch.aliases)
-    num_tries = num_tries_of(settings, epoch)
-    if num_tries == 1 or num_agents - 1 <= settings.num_participants:
+    interval, num_tries = settings.registration_interval, num_tries_of(settings, epoch)
+    if num_tries == 1 or not epoch.announced.allows_tries(epoch.num_registered):
         return interval
-    return min(interval, num_agents * (epoch.sums_per_agent // num_tries))
+    return min(interval, len(epoch.aliases) * (epoch.sums_per_agent // num_tries))
 
 
 def is_over(context: Context, epoch: Epoch) -> bool:

@@ -216,7 +216,8 @@ def _read(policy: NodePolicy, num_classes: int | None) -> NDArray[Any] | JoinSta
     if status is JoinStatus.INVALID_LABEL_COUNTS:
         logger.warning(
             "dubhe: label_counts returned %s of shape %s, but must return one int from 0 up for "
-            "each of two or more classes, with a total below 2^42; the node stays out.",
+            "each of two or more classes, with a total below 2^42, as count_labels(labels, "
+            "num_classes) does; the node stays out.",
             counts.dtype,
             counts.shape,
         )

@@ -9,6 +9,7 @@ from html import escape
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from dubhe_flwr.core.distribution import (
     label_distribution,
 )
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Coordinator, Plan
+from dubhe_flwr.protocol import ClientSession, Coordinator, Plan
+from dubhe_flwr.protocol.simulated_nodes import answer
 from dubhe_flwr.rules import Paper, Prices, Tries
 from dubhe_lab import study
 from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
@@ -229,7 +231,8 @@ def test_text_html_and_code_of_a_study() -> None:
     for told in ("random", "Dubhe", "greedy (oracle)", "with a registration", "without one"):
         assert told in str(found)
         assert f"<td>{told}</td>" in page
-    assert escape(found.verdict) in page
+    verdict, *others = escape(found.verdict).split("\n\n")
+    assert f"<p><b>{verdict}</b></p><p>{others[0]}</p><p>{others[1]}</p>" in page
     registering, other = found.costs.values()
     first = next(encrypted(SKEWED, found, 0))
     assert registering.exchanges == pytest.approx(len(first.stages), abs=1)
@@ -238,6 +241,24 @@ def test_text_html_and_code_of_a_study() -> None:
     assert registering.exchanges > 1 > other.exchanges  # which draws for several rounds
     assert other.messages == pytest.approx(len(SKEWED) * other.exchanges)
     assert 0 < other.node_seconds < registering.node_seconds
+
+
+def test_the_cost_is_the_median_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a node that takes long nor what only the committee does changes it."""
+    clock, slow = [0.0], list[ClientSession]()
+
+    def answer_by_the_clock(session: ClientSession, request: Any) -> Any:
+        slow[:] = slow or [session]
+        clock[0] += 100.0 if session is slow[0] else 1.0
+        return answer(session, request)
+
+    module = "dubhe_lab.experiments.my_federation"
+    monkeypatch.setattr(f"{module}.answer", answer_by_the_clock)
+    monkeypatch.setattr(f"{module}.time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    found = study(SKEWED, num_participants=5, key_bits=512)
+    registering = found.costs["with a registration"]
+    assert 1 < registering.node_seconds < registering.exchanges
+    assert found.costs["without one"].node_seconds == 0.1  # one draw in ten rounds
 
 
 def test_sizes_count_as_the_strategy_weighs_them() -> None:
@@ -316,6 +337,9 @@ def test_options_say_how_to_read_a_table(tmp_path: Path) -> None:
     assert (
         "30 clients, 3 classes, 990 samples. Samples of each class: a 700, b 190, c 100." in shown
     )
+    refused = call(*own, "--client-column=site", "--label-column=kind", "--num-participants=40")
+    assert refused.out.startswith("30 clients, 3 classes, 990 samples.")  # before it selects
+    assert "num_participants=40 is above" in refused.err
     found = study(file, num_participants=5, key_bits=512, client_column="site", label_column="kind")
     assert found.read.startswith("30 clients, 3 classes, 990 samples. ")
     assert found.methods == skewed(rule=Prices(), determination=None).methods

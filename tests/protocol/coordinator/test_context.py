@@ -111,6 +111,8 @@ class TestQuorum:
         assert "1 nodes are there, fewer than quorum=3 (no reply was dropped)" in self.sentence(
             CONTEXT, 1, "there"
         )
+        with pytest.raises(GivenUpError, match=r"\(eligible\(\) left out 7\)"):
+            CONTEXT.check_quorum(2, "willing", None, num_ineligible=7)
         more = replace(CONTEXT, settings=replace(CONTEXT.settings, quorum=5))
         more.check_quorum(5, "there", None)
         assert "fewer than quorum=5" in self.sentence(more, 4)

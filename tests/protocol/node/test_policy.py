@@ -71,6 +71,7 @@ def test_unfit_label_counts_keep_a_node_out(counts: Any, status: JoinStatus) -> 
     ("node", "said"),
     [
         (policy([41.5, 42.0, 43.0]), "returned float64 of shape (3,), but must return one int"),
+        (policy([True] * 3), "returned bool of shape (3,), but must return one int"),
         (
             policy([41, 42, 43, 44]),
             "returned 4 numbers for 3 classes, but must return the number of samples of each",
@@ -89,6 +90,8 @@ def test_the_owner_is_told_why(
     assert (logger, level) == ("flwr", logging.WARNING)
     assert message.startswith(f"dubhe: label_counts {said}")
     assert message.endswith("; the node stays out.")
+    is_no_count = " of shape " in said
+    assert ("as count_labels(labels, num_classes) does" in message) == is_no_count
 
 
 @pytest.mark.parametrize("simulated", [True, False])

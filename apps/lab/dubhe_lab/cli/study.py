@@ -13,6 +13,7 @@ from rich.console import Console
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
 from dubhe_lab.cli.options import command, say_written, writable_file
+from dubhe_lab.data import load_label_counts
 from dubhe_lab.experiments import StudySettings
 from dubhe_lab.experiments.my_federation import study as federation_study
 from dubhe_lab.experiments.progress import study_progress
@@ -69,15 +70,14 @@ def _study(
     --label-counts it studies your own federation and says whether Dubhe would help it.
     """
     _check_rule(settings.selection)
-    own = {
-        "heading": not no_heading,
-        "client_column": client_column,
-        "label_column": label_column,
-        "classes": classes,
-        "equal_weights": equal_weights,
-    }
     if label_counts is not None:
-        _study_own(settings, label_counts, json, own)
+        of_table = {
+            "heading": not no_heading,
+            "client_column": client_column,
+            "label_column": label_column,
+            "classes": classes,
+        }
+        _study_own(settings, label_counts, json, of_table, equal_weights=equal_weights)
         return
     _refuse_given(_OF_TABLES, "is for --label-counts; leave it out in drawn federations.")
     if figure is not None and figure.suffix != ".png":
@@ -129,22 +129,33 @@ def _refuse_given(names: Collection[str], why: str) -> None:
 
 
 def _study_own(
-    settings: StudySettings, label_counts: Path, json: Path | None, own: Mapping[str, Any]
+    settings: StudySettings,
+    label_counts: Path,
+    json: Path | None,
+    of_table: Mapping[str, Any],
+    *,
+    equal_weights: bool,
 ) -> None:
-    """Study the federation of a table."""
+    """Study the federation of a table; show what was read before the study begins."""
     _refuse_given(_OF_DRAWN, "is for drawn federations; leave it out with --label-counts.")
     writable_file(json)
     if json is not None and json.resolve() == label_counts.resolve():
         raise SettingsError(f"{json} holds the label counts; give --json the name of another file.")
     protocol = settings.protocol_settings()
     arguments = {each.name: getattr(protocol, each.name) for each in fields(protocol)}
-    arguments |= {"rounds_per_draw": Settings.rounds_per_draw, "simulation": None, **own}
+    arguments |= {
+        "rounds_per_draw": Settings.rounds_per_draw,
+        "simulation": None,
+        "equal_weights": equal_weights,
+    }
     console = Console()
+    table = load_label_counts(label_counts, **of_table)
+    console.print(table.summary, highlight=False, markup=False)
     with console.status("Selecting clients"):
-        found = federation_study(label_counts, **arguments)
+        found = federation_study(table, **arguments)
     if json is not None:
         write_json(json, found.to_dict())
-    console.print(found, highlight=False)
+    console.print(found.findings(), highlight=False)
 
 
 study = command(_study, StudySettings)

@@ -33,10 +33,11 @@ def load_label_counts(
 
     Parameters
     ----------
-    source : path-like, DataFrame, array_like of int of shape (N, C), or a partitioner
+    source : path-like, DataFrame, array_like of int of shape (N, C), partitioner or LabelCounts
         A ``.csv``, ``.tsv``, ``.parquet`` or ``.npy`` file with one row per client and one column
         per class; the same as a pandas data frame or an array, whose columns have numbers from 0 as
-        headings; or a partitioner of Flower Datasets with its data set.
+        headings; or a partitioner of Flower Datasets with its data set. `LabelCounts` are returned
+        unchanged.
     label : str (default: "label")
         The column of the labels in the data set of a partitioner.
     heading : bool (default: True)
@@ -75,6 +76,8 @@ def load_label_counts(
     >>> found.counts.tolist(), found.classes, found.clients
     ([[2, 1], [0, 2]], ('a', 'b'), ('7', '8'))
     """
+    if isinstance(source, LabelCounts):
+        return source
     if hasattr(source, "load_partition"):
         return _of_partitions(source, label)
     grid = read_grid(source, heading=heading)

@@ -1,10 +1,11 @@
 """Would Dubhe help in your own federation? Selects among its clients, without training a model."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,18 @@ from dubhe_flwr.core.distribution import (
 )
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Coordinator, NodePolicy, Plan, Selector, Stage, StageReport
+from dubhe_flwr.protocol import (
+    ClientSession,
+    Coordinator,
+    Fields,
+    NodeFailure,
+    NodePolicy,
+    Plan,
+    Selector,
+    Stage,
+    StageReport,
+)
+from dubhe_flwr.protocol.simulated_nodes import answer
 from dubhe_lab.baselines import GreedySelector, RandomSelector
 from dubhe_lab.data import load_label_counts
 from dubhe_lab.data.measures import average_emd, coverage, imbalance_ratio
@@ -59,7 +71,8 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     Parameters
     ----------
     label_counts : path-like, DataFrame, array_like of int of shape (N, C), or a partitioner
-        The samples of each class at each client; see `dubhe_lab.data.load_label_counts`.
+        The samples of each class at each client, or what `dubhe_lab.data.load_label_counts` made of
+        them.
     label, heading, client_column, label_column, classes
         How to read the table, as for `dubhe_lab.data.load_label_counts`.
     **arguments
@@ -216,31 +229,51 @@ def _reached(
     )
 
 
+class _Stopwatch:
+    """Lets nodes answer, and adds up the seconds for which each of them computes."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[ClientSession, float] = defaultdict(float)
+
+    def answer(self, session: ClientSession, request: Fields) -> Fields | NodeFailure:
+        """Answer as the node does."""
+        began = time.perf_counter()
+        reply = answer(session, request)
+        self.seconds[session] += time.perf_counter() - began
+        return reply
+
+
 def _costs(
     plans: Sequence[Plan], counts: NDArray[np.int64], settings: DubheArguments
 ) -> dict[str, Cost]:
     """Return the cost of a round with a registration, and of one without."""
     some = simulated_nodes(counts[: max(_TIMED, settings.num_participants)], settings.key_bits)
     encrypted = Coordinator(replace(settings, simulation="encrypted"))
-    timed = rounds_in_memory(encrypted, some)
+    watch = _Stopwatch()
+    timed = rounds_in_memory(encrypted, some, answer=watch.answer)
+    # One draw serves several rounds, so the rounds without a registration are a mean.
+    between = max(1, min(settings.rounds_per_draw, settings.registration_interval - 1))
     costs = {}
-    for name, registers in (("with a registration", True), ("without one", False)):
+    for name, registers, number in (
+        ("with a registration", True, 1),
+        ("without one", False, between),
+    ):
         own = [plan for plan in plans if registers == (Stage.REGISTER in _reports(plan))]
         if not own:
             continue
-        began = time.perf_counter()
-        measured = next(timed)
-        seconds = time.perf_counter() - began
-        times = fmean(plan.num_registered for plan in own) / measured.num_registered
+        watch.seconds.clear()
+        measured = list(islice(timed, number))
+        times = fmean(plan.num_registered for plan in own) / measured[0].num_registered
         costs[name] = Cost(
-            exchanges=fmean(len(plan.stages) + len(_of_vault(plan, measured)) for plan in own),
+            exchanges=fmean(len(plan.stages) + len(_of_vault(plan, measured[0])) for plan in own),
             messages=fmean(
-                sum(report.sent for report in (*plan.stages, *_of_vault(plan, measured)))
+                sum(report.sent for report in (*plan.stages, *_of_vault(plan, measured[0])))
                 for plan in own
             ),
-            bytes_up=times * measured.bytes_up,
-            bytes_down=times * measured.bytes_down,
-            node_seconds=seconds / len(some),
+            bytes_up=times * fmean(plan.bytes_up for plan in measured),
+            bytes_down=times * fmean(plan.bytes_down for plan in measured),
+            # A busy machine delays single answers, and members of the committee do more.
+            node_seconds=median(watch.seconds.values() or [0.0]) / number,
         )
     return costs
 

@@ -157,11 +157,13 @@ def rounds_in_memory(
     selector: Selector[StateT],
     policies: Sequence[NodePolicy],
     on_answer: Callable[[str, int, int], None] = tell_nobody,
+    answer: Callable[[ClientSession, Fields], Fields | NodeFailure] = answer,
 ) -> Iterator[Plan]:
     """Run the real protocol without Flower, and yield the plan of each round, forever.
 
     The nodes have the ids 0, 1, ..., N-1 and are always connected. Before each answer, `on_answer`
-    gets the stage, the number of nodes that have answered and the number asked.
+    gets the stage, the number of nodes that have answered and the number asked. `answer` lets a
+    node answer.
     """
     sessions = [ClientSession(policy) for policy in policies]
     state = selector.initial_state()

@@ -62,6 +62,15 @@ def _points(points: float) -> str:
     return f"{points:.1f}" if points < _MOST_POINTS else f"{points:.0f} or more"
 
 
+def _rounded(seconds: float) -> str:
+    """Return a measured time to one digit, since more would not repeat.
+
+    >>> [_rounded(seconds) for seconds in (0.0114, 0.086, 0.0004, 21.0)]
+    ['0.01', '0.09', '< 0.001', '20']
+    """
+    return f"{float(f'{seconds:.1g}'):g}" if seconds >= 0.001 else "< 0.001"
+
+
 def verdict_on(points: float) -> str:
     """Return the verdict on predicted points: "much" from 5, "little" from 0.5, else "not".
 
@@ -91,7 +100,7 @@ class Reached:
 class Cost:
     """Dubhe's cost in a round besides training, for all nodes together.
 
-    `node_seconds` is the time that one node computes on this machine, encryption included.
+    `node_seconds` is the time that the median node computes on this machine, encryption included.
     """
 
     exchanges: float
@@ -161,15 +170,17 @@ class FederationStudy:
 
     @property
     def verdict(self) -> str:
-        """The verdict in sentences, with its reason."""
+        """The verdict in three paragraphs: with its reason, the distances, and the gain."""
         random, dubhe = (self.methods[name] for name in ("random", "dubhe"))
         is_near = 2 * self.arguments.num_participants > self.num_clients
         why = f" {self._reason()}" if is_near or self.helps != "much" else ""
         return (
-            f"{_VERDICTS[self.helps]}{why} {self._assumption()} The pooled data of ten rounds is "
-            f"{random.lasting:.2f} from uniform with random selection and {dubhe.lasting:.2f} with "
-            f"Dubhe; for a single round it is {random.distance:.2f} and {dubhe.distance:.2f}. "
-            f"{self._noise()}Clients differ by {self.emd:.2f}. {self._worth()}{self._weights()}"
+            f"{_VERDICTS[self.helps]}{why} {self._assumption()}"
+            f"\n\nThe pooled data of ten rounds is {random.lasting:.2f} from uniform with random "
+            f"selection and {dubhe.lasting:.2f} with Dubhe; for a single round it is "
+            f"{random.distance:.2f} and {dubhe.distance:.2f}. {self._noise()}"
+            f"Clients differ by {self.emd:.2f}."
+            f"\n\n{self._worth()}{self._weights()}"
         )
 
     def _assumption(self) -> str:
@@ -257,9 +268,14 @@ class FederationStudy:
 
     def __rich__(self) -> RenderableType:
         """Return the text for a terminal."""
+        return Group(Text(self.read), self.findings())
+
+    def findings(self) -> RenderableType:
+        """Return the text for a terminal that already shows what was read."""
         tables = (table.for_terminal() for table in self._tables())
         code = [Text(f"\n{self.code}\n")] if self.helps != "not" else []
-        verdict = Text(self.verdict, style="bold")
+        first, *others = self.verdict.split("\n\n")
+        verdict = Text("\n\n").join([Text(first, style="bold"), *map(Text, others)])
         legend = Text(f"{self._legend()}\n")
         return Group(Text(self._facts()), "", *tables, legend, verdict, *code)
 
@@ -267,10 +283,12 @@ class FederationStudy:
         """Return the HTML for a notebook."""
         tables = "".join(table.for_html() for table in self._tables())
         code = f'<pre style="overflow-x: auto">{escape(self.code)}</pre>'
-        facts = "<br>".join(escape(self._facts()).splitlines())
+        facts = "<br>".join(escape(f"{self.read}\n{self._facts()}").splitlines())
+        first, *others = escape(self.verdict).split("\n\n")
+        verdict = "".join(f"<p>{each}</p>" for each in (f"<b>{first}</b>", *others))
         return (
             f"<p>{facts}</p>{tables}<p>{escape(self._legend())}</p>"
-            f"<p><b>{escape(self.verdict)}</b></p>{code if self.helps != 'not' else ''}"
+            f"{verdict}{code if self.helps != 'not' else ''}"
         )
 
     def _facts(self) -> str:
@@ -280,8 +298,8 @@ class FederationStudy:
             else "Some classes have no samples"
         )
         return (
-            f"{self.read}\nThe median client has {self.sizes[1]} samples. {classes}; clients "
-            f"differ by {self.emd:.2f} (EMD_avg)."
+            f"The median client has {self.sizes[1]} samples. {classes}; clients differ by "
+            f"{self.emd:.2f} (EMD_avg)."
         )
 
     def _legend(self) -> str:
@@ -318,7 +336,7 @@ class FederationStudy:
                 name,
                 *(f"{number:,.0f}" for number in (own.exchanges, own.messages)),
                 *(f"{size / 1000:,.1f}" for size in (own.bytes_up, own.bytes_down)),
-                f"{own.node_seconds:.3f}",
+                _rounded(own.node_seconds),
             )
             for name, own in self.costs.items()
         ]

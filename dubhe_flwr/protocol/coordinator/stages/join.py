@@ -106,10 +106,12 @@ class Join(Awaiting):
         seen: set[bytes] = set()
         signers: set[bytes] = set()
         declined: set[int] = set()
+        given: dict[int, str] = {}  # aliases, also of nodes that stay out
         trusted = context.settings.trusted
         known = context.run.aliases
 
         def refuse(node_id: int, reply: JoinReply) -> str | None:
+            given[node_id] = reply.alias
             if reply.status != JoinStatus.JOINS:
                 declined.add(node_id)
                 return JoinStatus(reply.status).reason
@@ -126,6 +128,7 @@ class Join(Awaiting):
             return None
 
         told, report = accept_replies(self.batch, replies, refuse)
+        report = replace(report, aliases=given)
         if trusted is None and _most_signed(told.values()):
             signed = _signed(told, identity, self.announced)
             report = report.without(told.keys() - signed, "join key not signed by a trusted node")

@@ -121,11 +121,14 @@ def accept_draws(
     rounds = drawn_rounds(epoch.registered, list(replies), draws, request.first_round)
     eligible, this_round = context.round.eligible, rounds[context.server_round]
     may_train = np.fromiter(map(eligible.__contains__, epoch.registered), bool)
+    num_ineligible = int((this_round.available & ~may_train).sum())
     this_round = replace(this_round, available=this_round.available & may_train)
     rounds[context.server_round] = this_round
     willing = epoch.ids(np.flatnonzero(this_round.available))
     context = replace(context, round=replace(context.round, willing=willing))
-    context.check_quorum(len(willing), "registered and willing", epoch)
+    context.check_quorum(
+        len(willing), "registered and willing", epoch, num_ineligible=num_ineligible
+    )
     context = replace(context, run=replace(context.run, num_refused_epochs=0))
     return context, RoundsDrawn(epoch, rounds)
 

@@ -123,6 +123,15 @@ class TestWhoStaysOut:
         alter(nodes, "join", lambda reply: {**reply, "public-key": b"\x09" * 32}, nodes.ids[:3])
         assert report_of(nodes.play(1), "join").dropped == {"public key of another node": 2}
 
+    def test_the_report_names_nodes_that_stay_out(self) -> None:
+        """A node that declines gives its alias; a silent one has the alias it gave before."""
+        nodes = federation(registration_interval=1)
+        nodes.play(1)
+        wills(nodes, [1], lambda _round: False)
+        alter(nodes, "join", lost, nodes.ids[2:3])
+        named = {nodes.ids[1]: "1", nodes.ids[2]: "2"}
+        assert report_of(nodes.play(2), "join").aliases == named
+
     def test_a_node_cannot_take_another_nodes_alias(self) -> None:
         """The rule holds whichever node has the smaller id."""
         nodes = federation(registration_interval=1)

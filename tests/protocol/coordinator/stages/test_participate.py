@@ -32,6 +32,15 @@ def test_a_quorum_may_be_above_the_number_of_participants() -> None:
         nodes.play(3, nodes.ids[:9])
 
 
+@pytest.mark.parametrize("rounds_per_draw", [1, 2])
+def test_the_error_counts_nodes_that_eligible_left_out(rounds_per_draw: int) -> None:
+    """It counts them whether or not the round was drawn before; others are missing anyway."""
+    nodes = federation(rounds_per_draw=rounds_per_draw)
+    nodes.play(1)
+    with pytest.raises(QuorumError, match=r"2 nodes are .*willing.* \(eligible\(\) left out 9\)"):
+        nodes.play(2, nodes.ids[:11], nodes.ids[9:])
+
+
 @pytest.mark.parametrize(
     ("limit", "last"), [({"max_draws_per_day": 5}, 2), ({"max_epochs_per_day": 1}, 3)]
 )
