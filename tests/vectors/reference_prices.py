@@ -394,6 +394,7 @@ def best_prices(
     linear, ridge = np.zeros(len(start)), np.full(len(start), 1e-9)
     linear[0] = -1.0
     ridge[1 : 1 + terms.classes] = told.c / (2.0 * (terms.participants - 1))
+    ridge[1 + terms.classes :] += 10.0 * state.opening[-1] ** 2
     if state.exchanges:
         point, means, variance = state.exchanges[0]
         start = np.array(point)

@@ -37,6 +37,10 @@ fifths of all nodes. A server that asks for more participants cannot make it sma
 _SLACK: Final = 1e-9
 """Ridge on a and g, which keeps the Hessian regular."""
 
+_DOUBT: Final = 10.0
+"""Ridge on g, in variances of the opening's noise: the less is known of weights, the less they
+count."""
+
 
 class _Scale(NamedTuple):
     """What the opening says about the clients: t, the mean of w, c and kappa."""
@@ -194,6 +198,7 @@ class PriceDesign:
         linear, ridge = np.zeros(self.width), np.full(self.width, _SLACK)
         linear[0] = -1.0
         ridge[1 : 1 + self.num_classes] = scale.c / (2.0 * (self.num_participants - 1))
+        ridge[1 + self.num_classes :] += _DOUBT * state.opening[-1] ** 2
         start = np.append(clients.shares @ costs - np.log(factor - 1.0), np.zeros(self.width - 1))
         if exchanges:
             start, latest = np.array(state.point), exchanges[0]
