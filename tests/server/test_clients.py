@@ -36,12 +36,12 @@ def test_nodes_may_leave_while_clients_are_listed() -> None:
 
     class Leaving(GridClientProxy):
         @property
-        def grid(self) -> Any:
+        def node_id(self) -> int:
             manager.clients.pop("2", None)
-            return None
+            return int(self.cid)
 
-        @grid.setter
-        def grid(self, grid: Any) -> None: ...
+        @node_id.setter
+        def node_id(self, node_id: int) -> None: ...
 
     for node_id in (1, 2, 3):
         manager.register(Leaving(node_id, cast("Grid", None), run_id=1))
