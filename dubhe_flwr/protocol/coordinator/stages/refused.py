@@ -92,7 +92,7 @@ def with_complaints(
     Nobody can tell whether the first member sealed garbage or the nodes lie. A node is believed if
     it has failed no more often than the member, and it takes `min_cohort` nodes that are believed
     for the member to get a failure. If the complaints end the epoch, the nodes get none: so large a
-    part of them is hardly lying.
+    share of them is unlikely to lie.
     """
     if not complaining:
         return context
