@@ -20,8 +20,8 @@ _LARGEST_SHARE: Final = 0.1**0.5
 """Largest deviation of one node's noise, relative to sigma: ``1 / sqrt(N / 2)`` at N = 20."""
 
 _FEWEST: Final = 80
-"""Nodes leave room for noise as if there were at least this number of them: with fewer, the noise of
-the members is still as large."""
+"""Nodes leave room for noise as if there were at least 80 of them: with fewer nodes, the members'
+noise is still as large."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,7 +231,7 @@ def test_weights_that_noise_hides_do_not_run_away(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 9])
 def test_an_opening_that_hides_unequal_sizes_costs_no_volunteers(seed: int) -> None:
-    """Synthetic clients differ in weight all the same; if not, V is missed by a factor of 3 or 4."""
+    """Synthetic clients differ in weight all the same; if not, V is missed by a factor of 3."""
     sizes = np.random.default_rng(seed).lognormal(0.0, 0.8, 1000)
     weights = np.clip(sizes, 0.25, Prices().heaviest)
     design = PriceDesign(10, 20, 40.0, largest_weight=4.0, sigma=Prices.noise)
