@@ -126,7 +126,11 @@ class PlansAhead:
             self._is_running = True
             self._stop.clear()
         arguments = (last_round, present, send)
-        Thread(target=self._run, args=arguments, name="dubhe-ahead", daemon=True).start()
+        thread = Thread(target=self._run, args=arguments, name="dubhe-ahead", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no thread left
+            self._ended(_FailedError((), str(error)).log_lines)
 
     def take(self, server_round: int) -> PlannedRound | None:
         """Return a round planned ahead, waiting for it if its exchanges are under way."""
@@ -181,6 +185,10 @@ class PlansAhead:
             failure = error.log_lines
         except BaseException as error:  # noqa: BLE001 - nobody catches errors of a thread
             failure = _FailedError((), str(error) or type(error).__name__).log_lines
+        self._ended(failure)
+
+    def _ended(self, failure: Sequence[tuple[int, str]]) -> None:
+        """Tell all who wait that the thread has ended, and keep the log lines that explain why."""
         with self._changed:
             self._is_running, self._failure = False, failure
             self._changed.notify_all()

@@ -251,6 +251,24 @@ def test_a_failure_ahead_is_logged_in_its_round(
     assert rounds[struck[0]] < told[0] < rounds[3]
 
 
+def test_no_round_is_lost_where_no_thread_starts(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each round is then selected in its turn, and the log says why."""
+
+    class Refused(threading.Thread):
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(ahead, "Thread", Refused)
+    strategy, grid = api.dubhe(**SETTINGS), supernodes(api)
+    api.run(strategy, grid, NUM_ROUNDS)
+    assert len(strategy.plans) == NUM_ROUNDS
+    assert not any(plan.fallback for plan in strategy.plans)
+    assert {thread for thread, _ in grid.exchanges} == {MAIN}
+    assert "is selected now: can't start new thread" in caplog.text
+
+
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
 def test_no_round_is_lost_whatever_happens_when(api: Api, seed: int, tmp_path: Path) -> None:
     """Every round trains, though nodes come and go, connections break and the server is killed."""
