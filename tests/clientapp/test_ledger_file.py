@@ -40,10 +40,19 @@ def test_a_daily_limit_outlasts_a_run(tmp_path: Path) -> None:
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
+def test_the_file_does_not_hold_the_label_counts(tmp_path: Path) -> None:
+    """Only what was spent and a digest of the counts outlast a run."""
+    join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
+    kept = (tmp_path / ledger_name("3")).read_text()
+    packed = b"".join(count.to_bytes(8, "big") for count in COUNTS)
+    assert packed.hex() not in kept
+    assert ", ".join(map(str, COUNTS)) not in kept
+
+
 @pytest.mark.parametrize(("counts", "counted"), [(COUNTS, 0.25), ([9, 20, 30], 0.0)])
 def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: float) -> None:
     """Sums of earlier runs count as long as the label counts stay the same."""
-    spent = Ledger(budget=LabelBudget(tuple(COUNTS), spent=0.25))
+    spent = Ledger(budget=LabelBudget().of(tuple(COUNTS)).charged(0.25))
     with open_ledger(tmp_path, "3") as (_, save):
         save(spent)
     memory = join_in_a_new_run(Node(lambda _context: counts, state_dir=tmp_path))
@@ -66,7 +75,7 @@ def test_nodes_that_share_a_folder_keep_their_own_counts(tmp_path: Path) -> None
     """A second node with other label counts does not reset the first one's budget."""
     for identity, spent in (("3", 0.25), ("4", 0.5)):
         with open_ledger(tmp_path, identity) as (_, save):
-            save(Ledger(budget=LabelBudget(tuple(COUNTS), spent)))
+            save(Ledger(budget=LabelBudget().of(tuple(COUNTS)).charged(spent)))
     node = Node(lambda _context: COUNTS, state_dir=tmp_path)
     assert join_in_a_new_run(node).budget.spent == 0.25
     assert join_in_a_new_run(node, partition=4).budget.spent == 0.5

@@ -28,12 +28,12 @@ REMEMBERED_EPOCHS: Final = 64
 """Past epochs that a node remembers, so that it refuses an old request to join."""
 
 _REMEMBERED_COUNTS: Final = 64
-"""Earlier label counts whose budget a node keeps."""
+"""Other label counts whose budget a node keeps."""
 
 _PATIENCE: Final = 5.0
 """How many times as much the labels must have spent before a node takes another probability."""
 
-_VERSION: Final = 12
+_VERSION: Final = 13
 _VERSION_KEY: Final = "version"
 _Told = tuple[float, float, float]  # spent, chance and taken_at
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
@@ -73,24 +73,22 @@ class LabelBudget(Hidden):
     leaves room for three such probabilities.
 
     If label counts change and change back, their budget picks up where it left off. This also holds
-    if two runs at once balance different histograms of a node's data.
+    if two runs at once balance different histograms of a node's data. The counts themselves are not
+    kept here, only their digests.
     """
 
-    label_counts: tuple[int, ...] = ()
+    digest: bytes = b""  # SHA-256 of the label counts; empty before the first
     spent: float = 0.0  # share of the budget of sums, from 0 to 1
     chance: float = 0.0  # ``P N / V``, with which it last drew; 0 before the first draw
     taken_at: float = 0.0  # what was spent when it took this chance
-    # Earlier label counts (SHA-256, concatenated); for each, what was spent, chance and taken_at.
-    earlier: bytes = b""
-    earlier_told: tuple[float, ...] = ()
+    # Digests of other label counts, concatenated; for each, what was spent, chance and taken_at.
+    others: bytes = b""
+    others_told: tuple[float, ...] = ()
 
     def of(self, label_counts: tuple[int, ...]) -> "LabelBudget":
         """Return the budget of these label counts, which starts at 0 if they are new."""
-        if label_counts == self.label_counts:
-            return self
-        known = self.known()
-        told = known.pop(_digest(label_counts), (0.0, 0.0, 0.0))
-        return LabelBudget._of(label_counts, told, known)
+        digest = hashlib.sha256(repr(label_counts).encode()).digest()
+        return self if digest == self.digest else LabelBudget._of(digest, self.known())
 
     def merged(self, other: "LabelBudget") -> "LabelBudget":
         """Return the budget of the same label counts, with whatever two records say was spent."""
@@ -99,26 +97,24 @@ class LabelBudget(Hidden):
             own_spent, *own = known.get(key, (0.0, 0.0, 0.0))
             chance, taken_at = max(own, others, key=lambda each: each[1])
             known[key] = max(own_spent, spent), chance, taken_at
-        told = known.pop(_digest(self.label_counts), (0.0, 0.0, 0.0))
-        return LabelBudget._of(self.label_counts, told, known)
+        return LabelBudget._of(self.digest, known)
 
     def known(self) -> dict[bytes, _Told]:
-        """Return what was spent, chance and taken_at, by SHA-256 of the label counts."""
-        numbers = iter(self.earlier_told)
+        """Return what was spent, chance and taken_at, by the digest of the label counts."""
+        numbers = iter(self.others_told)
         told = zip(numbers, numbers, numbers, strict=False)
-        known = dict(zip(split(self.earlier, DIGEST_BYTES), told, strict=False))
+        known = dict(zip(split(self.others, DIGEST_BYTES), told, strict=False))
         if self.spent:
-            known[_digest(self.label_counts)] = self.spent, self.chance, self.taken_at
+            known[self.digest] = self.spent, self.chance, self.taken_at
         return known
 
     @classmethod
-    def _of(
-        cls, label_counts: tuple[int, ...], told: _Told, known: Mapping[bytes, _Told]
-    ) -> "LabelBudget":
-        """Return the budget of label counts, given what is known about them and about others."""
+    def _of(cls, digest: bytes, known: dict[bytes, _Told]) -> "LabelBudget":
+        """Return the budget of the label counts with this digest, given what is known about all."""
+        told = known.pop(digest, (0.0, 0.0, 0.0))
         kept = sorted(known.items(), key=lambda each: -each[1][0])[:_REMEMBERED_COUNTS]
-        earlier, earlier_told = b"".join(key for key, _ in kept), chain(*(each for _, each in kept))
-        return cls(label_counts, *told, earlier, tuple(earlier_told))
+        others, others_told = b"".join(key for key, _ in kept), chain(*(each for _, each in kept))
+        return cls(digest, *told, others, tuple(others_told))
 
     def charged(self, share: float) -> "LabelBudget":
         """Return the budget after a sum that costs this share of it.
@@ -268,10 +264,6 @@ class Memory(Hidden):
 
 def _rule_of(announced: JoinRequest) -> tuple[str, str, bool]:
     return announced.rule, announced.rule_settings, announced.weighted
-
-
-def _digest(label_counts: tuple[int, ...]) -> bytes:
-    return hashlib.sha256(repr(label_counts).encode()).digest()
 
 
 KeptT = TypeVar("KeptT")
