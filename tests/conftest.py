@@ -19,6 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # No test depends on how fast the machine is.
 settings.register_profile("dubhe", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("few-examples", settings.get_profile("dubhe"), max_examples=10)
 settings.load_profile("dubhe")
 
 

@@ -59,7 +59,7 @@ _NOT_PINNED: Final = (
 )
 _NO_KEYS_NEEDED: Final = (
     "dubhe: this node has no signing_key and trusted_keys, which a simulation does not need; with "
-    "simulated=True here and simulation='plain' in Dubhe, it does without encryption, too"
+    "simulated=True here and simulation='plain' in Dubhe, it can also run without encryption"
 )
 _OPACUS: Final = (
     "dubhe: this app uses Opacus: its epsilon grows with every round in which this node trains, "

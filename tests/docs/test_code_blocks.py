@@ -162,6 +162,19 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert not broken
 
 
+TESTS = re.compile(r"`((?:\w+/)*test_\w+\.py)`")
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if TESTS.search(page.read_text())], ids=name_of
+)
+def test_the_tests_that_a_page_names_are_there(page: Path) -> None:
+    """Their paths are below `tests`, or below `tests/adversary` where a page is about attacks."""
+    folders = ROOT, ROOT / "tests", ROOT / "tests" / "adversary"
+    named = TESTS.findall(page.read_text())
+    assert not [path for path in named if not any((at / path).is_file() for at in folders)]
+
+
 def test_the_test_command_of_the_readme_is_the_one_that_ci_calls() -> None:
     """CI runs what the README says, word for word."""
     readme = (ROOT / "README.md").read_text()
