@@ -66,7 +66,7 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
     if whole.size and not 0 <= whole.min() <= whole.max() < num_classes:
         raise DataError(
             f"Not all of {len(whole)} labels are from 0 to {num_classes - 1}, as num_classes="
-            f"{num_classes} says; raise num_classes, or number the classes from 0."
+            f"{num_classes} requires; raise num_classes, or number the classes from 0."
         )
     return np.bincount(whole, minlength=num_classes)
 

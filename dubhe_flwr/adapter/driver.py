@@ -261,7 +261,7 @@ class SelectionDriver:
         if self.selector.num_participants <= there < expected:  # with fewer, the selector says so
             log(
                 WARNING,
-                "dubhe: %s of %s expected nodes came within %.0f s; going on with them",
+                "dubhe: %s of %s expected nodes connected within %.0f s; going on with them",
                 there,
                 expected,
                 time.monotonic() - begin,

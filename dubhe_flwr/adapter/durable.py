@@ -1,4 +1,4 @@
-"""Replaces a file such that the old or the new content outlasts a crash at any moment."""
+"""Replaces a file so that a crash at any moment leaves either the old or the new content."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Records on a node's own host, in a file, what it has spent; a new run does not reset it."""
+"""Records what a node has spent, in a file on its own host that outlasts the run."""
 
 import json
 import os

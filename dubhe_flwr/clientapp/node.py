@@ -54,12 +54,12 @@ _RECORD: Final = "dubhe"
 _STAGE_TYPES: Final = frozenset(map(message_type, STAGES))
 _DAY: Final = 86_400
 _NOT_PINNED: Final = (
-    "dubhe: this node has no signing_key and trusted_keys, so the server chooses who opens sums, "
-    "and one that substitutes keys can read what the node sends; give it such keys"
+    "dubhe: this node has no signing_key or trusted_keys, so the server chooses who opens sums, "
+    "and if it substitutes keys, it can read what the node sends; give the node both"
 )
 _NO_KEYS_NEEDED: Final = (
-    "dubhe: this node has no signing_key and trusted_keys, which a simulation does not need; with "
-    "simulated=True here and simulation='plain' in Dubhe, it can also run without encryption"
+    "dubhe: this node has no signing_key or trusted_keys, which a simulation does not need; with "
+    "simulated=True here and simulation='plain' in Dubhe, it needs no encryption either"
 )
 _OPACUS: Final = (
     "dubhe: this app uses Opacus: its epsilon grows with every round in which this node trains, "
@@ -84,8 +84,8 @@ class Node(Limits):
         Returns whether the node trains in a round; for round 0, whether it takes part at all.
     simulated : bool or callable (Context) -> bool (default: False)
         Whether the node belongs to a simulation and has nothing to hide. It then draws with the
-        server's seed, so that runs repeat, and reveals its label counts if the server simulates
-        without encryption. Never set it in a deployment.
+        server's seed, so that runs can be repeated, and reveals its label counts if the server
+        simulates without encryption. Never set it in a deployment.
     signing_key : Ed25519PrivateKey or callable (Context) -> Ed25519PrivateKey, optional
         The node's own key for signatures; see `load_signing_key`.
     trusted_keys : iterable of Ed25519PublicKey, or callable (Context) -> iterable, optional
@@ -100,7 +100,8 @@ class Node(Limits):
         each. A simulated node keeps nothing there.
     exact_sums : bool (default: False)
         Whether a node with pinned keys also takes part in sums that a single node can open or that
-        have no noise: the paper's rule, tries, and prices with a listed target or a changed noise.
+        have no noise: the paper's rule, tries, and prices if the target lists shares or the noise
+        is not the default.
 
     Raises
     ------

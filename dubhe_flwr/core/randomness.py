@@ -2,7 +2,7 @@
 
 A seed and a path of names and numbers, such as ``("participation", alias, round)``, fix each
 generator. Nodes, rounds and purposes therefore never share or shift each other's random numbers,
-and a run repeats on every runtime. Keys and obfuscation never come from here.
+and a run draws the same numbers on every runtime. Keys and obfuscation never come from here.
 """
 
 import hashlib

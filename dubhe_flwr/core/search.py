@@ -1,7 +1,7 @@
 """Exact parameter search: the expected population distribution under each candidate threshold.
 
-``E[p_o] = sum_k P_k p_l^k / sum_k P_k`` consists of sums over clients, so the agent can decrypt it
-for all candidates at once. The paper estimates it from tries of each candidate (section 5.3).
+``E[p_o] = sum_k P_k p_l^k / sum_k P_k`` consists of sums over clients, so nodes can decrypt it for
+all candidates at once. The paper estimates it from tries of each candidate (section 5.3).
 """
 
 from fractions import Fraction

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dubhe_flwr.errors import DecryptionError, SettingsError
 from dubhe_flwr.he.public_key import HEADROOM_BITS, check_key_bits, ciphertext_bytes
 
-MAX_SLOT_BITS = 62  # every sum, and the bound it is compared with, fits a signed 64-bit integer
+MAX_SLOT_BITS = 62  # every sum, and the bound it is compared with, fits in a signed 64-bit integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Slots:
 
     def __post_init__(self) -> None:
         if min(self.number, self.largest) < 1:
-            raise SettingsError(f"{self} holds nothing: give number and largest at least 1.")
+            raise SettingsError(f"{self} holds nothing: number and largest must be at least 1.")
 
     def check_bits(self, max_clients: int) -> None:
         """Raise `SettingsError` if sums over this number of clients could exceed 62 bits."""

@@ -26,7 +26,7 @@ NUMBER_BYTES: Final = 8
 Residues = NDArray[np.uint64]
 
 _MASK: Final = np.uint64(PRIME)
-_FEW: Final = 8  # the sum of fewer vectors fits 64 bits
+_FEW: Final = 8  # the sum of fewer vectors fits in 64 bits
 _LOW_32: Final = np.uint64(2**32 - 1)
 _LOW_29: Final = np.uint64(2**29 - 1)
 

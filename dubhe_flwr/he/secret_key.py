@@ -131,7 +131,7 @@ class SecretKey(Hidden):
         a^p = b^p mod p^2, (r^q)^p depends on r^q only through x.
         """
         if not 0 <= plaintext < self.public_key.n:
-            raise SettingsError("A plaintext lies outside 0..n-1: pack the values by a layout.")
+            raise SettingsError("A plaintext lies outside 0..n-1: pack the values with a layout.")
         modulo_p_square = powmod(x, self._p, self._p_square)
         modulo_q_square = powmod(y, self._q, self._q_square)
         difference = modulo_q_square - modulo_p_square

@@ -57,7 +57,7 @@ def accept_replies(
 def alias_order(aliases: Mapping[int, str]) -> tuple[int, ...]:
     """Return the node ids ordered by alias, numbers first.
 
-    Flower draws node ids at random in each run, so an order by id would not repeat.
+    Flower draws node ids at random in each run, so an order by id would differ from run to run.
 
     Examples
     --------

@@ -52,7 +52,7 @@ class Settings:
         Participation rule, which sets the probability that a node volunteers; see
         `dubhe_flwr.rules`.
     determination : Tries, optional (default: what suits the rule)
-        From how many tentative selections an agent chooses, such as `Tries(20)`. With `Tries(1)`
+        How many tentative selections an agent chooses from, such as `Tries(20)`. With `Tries(1)`
         there is no determination, and no agent reads a sum over few clients; this is the default
         with prices. The paper's rule uses 20 tries.
     registration_interval : int (default: 50)
@@ -84,15 +84,15 @@ class Settings:
         a draw for ``H`` times K volunteers counts as ``H``.
     trusted_keys : iterable of Ed25519PublicKey, optional (default: none)
         The nodes' public signing keys. The server needs them only to leave out nodes with a missing
-        or wrong key. With such a node on the list, agents would refuse to make a key at all.
+        or wrong key. If such a node took part, agents would refuse to make a key at all.
     seed : int, optional (default: from the operating system)
         Seed of the server's choices and, with `simulation`, of the nodes' draws.
     simulation : "plain" or "encrypted", optional (default: None, for real nodes)
         Whether the nodes are simulated; they need to be told as well (`simulated=True`). The
-        server's seed then fixes their draws, so that a run repeats. With "plain", nothing is
-        encrypted: nodes report their label counts when they join, and the server's process answers
-        for them from then on, unless they have a `willing` function. Both modes select the same
-        clients until a run is resumed.
+        server's seed then fixes their draws, so that a run can be repeated. With "plain", nothing
+        is encrypted: nodes report their label counts when they join, and the server's process
+        answers for them from then on, unless they have a `willing` function. Both modes select the
+        same clients until a run is resumed.
 
     Raises
     ------
@@ -239,15 +239,15 @@ class Settings:
             terms_of(self.announced(seed=0), self.rule.num_classes or 2)
         except TypeError as error:
             raise SettingsError(
-                f"JSON does not hold the settings of {self.rule}: {error}."
+                f"The settings of {self.rule} cannot be written as JSON: {error}."
             ) from None
         except ProtocolError as error:
             raise SettingsError(str(error)) from None
         most = most_registered(self.key_bits)
         if self.vault == VaultName.PAILLIER and self.max_registered > most:
             raise SettingsError(
-                f"max_registered={self.max_registered} sealed keys do not fit a message; at most "
-                f"{most} nodes can register with key_bits={self.key_bits}."
+                f"max_registered={self.max_registered} sealed keys do not fit in one message; at "
+                f"most {most} nodes can register with key_bits={self.key_bits}."
             )
 
     def _check_target(self) -> None:

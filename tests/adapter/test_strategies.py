@@ -259,7 +259,7 @@ def test_waiting_for_nodes_ends(api: Api, caplog: pytest.LogCaptureFixture) -> N
     waits = [line for line in caplog.messages if "expected nodes" in line or "waiting" in line]
     assert waits == [
         "dubhe: waiting up to 0 s for 25 nodes; 24 connected so far",
-        "dubhe: 24 of 25 expected nodes came within 0 s; going on with them",
+        "dubhe: 24 of 25 expected nodes connected within 0 s; going on with them",
     ]
 
 

@@ -536,7 +536,7 @@ class TestALie:
         )
         plan = nodes.play(1)
         assert not plan.fallback
-        assert [note for note in plan.notes if "failed at 1;" in note]
+        assert [note for note in plan.notes if "failed because of 1;" in note]
         stages = [report.stage for report in plan.stages]
         assert stages.count(Stage.JOIN) == 2
         assert stages[: stages.index(Stage.OPEN) + 2].count(Stage.OPEN) == 2

@@ -196,7 +196,7 @@ def test_missing_keys_are_logged_once(
             join(mod, node, 1)
             join(mod, node, 2)
     (record,) = caplog.records
-    assert "no signing_key and trusted_keys" in record.message
+    assert "no signing_key or trusted_keys" in record.message
     assert ("a simulation does not need" in record.message) == (level == "INFO")
     assert ("can read what the node sends" in record.message) == (level == "WARNING")
     assert record.levelname == level

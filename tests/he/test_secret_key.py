@@ -95,7 +95,7 @@ def test_plaintext_out_of_range_is_not_quoted(secret_key: SecretKey) -> None:
     for plaintext in (-1, -(2**100), n, n + 1):
         with pytest.raises(
             SettingsError,
-            match=r"A plaintext lies outside 0\.\.n-1: pack the values by a layout\.$",
+            match=r"A plaintext lies outside 0\.\.n-1: pack the values with a layout\.$",
         ):
             secret_key.encrypt([0, plaintext])
 

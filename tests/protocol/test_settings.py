@@ -154,7 +154,7 @@ def test_only_simulated_nodes_are_told_the_seed(
         ({"rule": Prices(), "max_registered": 2**50}, "The terms of the epoch cannot work"),
         (
             {"rule": Settings32(share=np.float32(0.5)), "determination": Tries()},
-            "JSON does not hold the settings of Settings32",
+            r"The settings of Settings32.* cannot be written as JSON",
         ),
         ({"rule": Settings32(), "max_draws_per_epoch": 1000}, "pool=50.* makes 2500 draws"),
         ({"max_registered": 95_326}, "at most 95325 nodes can register with key_bits=2048"),

@@ -38,8 +38,8 @@ _SLACK: Final = 1e-9
 """Ridge on a and g, which keeps the Hessian regular."""
 
 _DOUBT: Final = 10.0
-"""Ridge on g, in variances of the opening's noise: the less is known of weights, the less they
-count."""
+"""Ridge on g, in variances of the opening's noise: the less is known about weights, the less
+they count."""
 
 
 class _Scale(NamedTuple):

@@ -58,6 +58,6 @@ class PrivacyBound:
             f"At worst the noisy sums reveal epsilon {self.epoch:.0f} about one client "
             f"in this registration period ({sums}), and "
             f"{self.budget:.0f} once its budget of {self.most_sums} sums is spent, "
-            "at delta 1e-5. This bound is weak. The attacks that we measured learned "
-            "little in the median, and more about some clients; sums for tries are exact."
+            "at delta 1e-5. This bound is weak. The attacks that we measured learned little "
+            "about the median client, and more about some; sums for tries are exact."
         )

@@ -33,9 +33,9 @@ _RESISTANCE_OF_CLASS: Final = 0.3
 larger than its noise, the number of volunteers swings between zero and three times V."""
 
 _HIDDEN: Final = 4.0
-"""Synthetic weights spread as if noise had hidden this many of its standard deviations from their
-mean square. If they hardly spread but the nodes' weights do, no shares explain the sums, and prices
-run away."""
+"""The variance of the synthetic weights is at least this many standard deviations of the noise on
+their mean square. If they hardly varied but the nodes' weights do, no shares would explain the
+sums, and prices would run away."""
 
 _MISFIT: Final = 0.002
 """Fraction of V (N at the opening) by which synthetic clients may miss a sum without noise."""

@@ -31,7 +31,7 @@ REMEDIES: Final = {
     ERROR_REPLY: "see a node's log, and whether the ClientApp has DubheMod (with client_fn) or "
     "register_dubhe (with @app.train()); mods that expect a model belong to @app.train(mods=[...])",
     DAYS_LIMIT: "let the nodes' owners raise max_epochs_per_day and max_draws_per_day (of DubheMod "
-    "or register_dubhe), determine among fewer tries, or go on tomorrow (UTC)",
+    "or register_dubhe), let agents choose from fewer tries, or go on tomorrow (UTC)",
     ALIAS_OF_ANOTHER: "give each node a partition-id of its own, or none",
     JoinStatus.NO_DATA.reason: "let label_counts read the data of the node; it is all zeros",
     **REMEDIES_OF_DECLINED,

@@ -31,7 +31,8 @@ _REMEMBERED_COUNTS: Final = 64
 """Other label counts whose budget a node keeps."""
 
 _PATIENCE: Final = 5.0
-"""How many times as much the labels must have spent before a node takes another probability."""
+"""A node keeps a probability until its labels have spent this many times as much of the budget as
+when it took it."""
 
 _VERSION: Final = 13
 _VERSION_KEY: Final = "version"
@@ -91,7 +92,7 @@ class LabelBudget(Hidden):
         return self if digest == self.digest else LabelBudget._of(digest, self.known())
 
     def merged(self, other: "LabelBudget") -> "LabelBudget":
-        """Return the budget of the same label counts, with whatever two records say was spent."""
+        """Combine two records of a node's budget: whichever says that more was spent counts."""
         known = self.known()
         for key, (spent, *others) in other.known().items():
             own_spent, *own = known.get(key, (0.0, 0.0, 0.0))
@@ -183,7 +184,7 @@ class Allowance:
     num_draws: int = 0
 
     def merged(self, other: "Allowance") -> "Allowance":
-        """Return what was used according to two records, of which the later day counts."""
+        """Combine two records: the later day counts or, on the same day, the larger numbers."""
         if self.day != other.day:
             return max(self, other, key=lambda each: each.day)
         num_epochs = max(self.num_epochs, other.num_epochs)
@@ -228,7 +229,7 @@ class Memory(Hidden):
         return any(self.epochs[start : start + EPOCH_ID_BYTES] == epoch for start in starts)
 
     def earlier(self, announced: JoinRequest) -> tuple[float, ...]:
-        """Return how the rule settled in the epoch that an announced one continues, if known."""
+        """Return how the rule settled in the epoch that `announced` continues, if known."""
         before = self.joined
         if before is None or before.epoch != announced.continues:
             return ()
@@ -252,7 +253,7 @@ class Memory(Hidden):
     def with_ledger(self, ledger: Ledger) -> "Memory":
         """Return the memory with what other runs have spent, taken from a ledger.
 
-        The ledger may have been lost in the meantime, so what is spent never gets less.
+        The ledger may have been lost in the meantime, so the amount spent never decreases.
         """
         joined = self.joined
         if joined is not None:

@@ -46,10 +46,10 @@ class Limits:
         grows with them. The limit does not bind a simulated node.
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
         Most registrations and draws of the node in a day (UTC), counted within a run, or across
-        runs with `state_dir`. A request that makes the node do the work of an epoch's key,
-        committee, registration or sum once more counts as another epoch. The node refuses further
-        requests before it does any work. The limits do not bind a simulated node. A draw for H
-        times K volunteers counts as H draws.
+        runs with `state_dir`. If the node is asked again to make a key, join a committee, register
+        or open a sum, the request counts as another epoch. The node refuses further requests before
+        it does any work. The limits do not bind a simulated node. A draw for H times K volunteers
+        counts as H draws.
 
     Raises
     ------
@@ -115,15 +115,15 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
 def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ...] | JoinStatus:
     """Read the label counts to join an epoch, or return why the node stays out.
 
-    Raises `RefusedError` if a simulated node passed unfit labels to `count_labels`: its owner reads
-    the server's log.
+    Raises `RefusedError` if a simulated node passed invalid labels to `count_labels`: its owner
+    reads the server's log.
     """
     if (refusal := _refusal(policy, request)) is not None:
         return refusal
     if policy.simulated and not request.simulated:
         warn_once(
             "dubhe: this node is simulated, but the server does not run a simulation; the node "
-            "encrypts, and its draws do not repeat. Set simulation='plain' in Dubhe."
+            "encrypts, and its draws differ from run to run. Set simulation='plain' in Dubhe."
         )
     if not is_willing(policy, 0):
         return JoinStatus.UNWILLING

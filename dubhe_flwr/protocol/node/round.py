@@ -46,9 +46,9 @@ def participate(
 
 
 def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudget]:
-    """Return the probability with which to draw: an earlier one while the node keeps it.
+    """Return the probability to draw with: the latest one, or an earlier one that the node keeps.
 
-    The average probability reveals nothing about labels, so the node uses it and does not keep it.
+    The average probability reveals nothing about labels, so the node uses it without keeping it.
     """
     budget, latest = joined.budget, reading.probability
     num_volunteers = joined.announced.num_volunteers(reading.num_registered)

@@ -60,7 +60,7 @@ def own_of(
 
 
 def share_of_budget(joined: Membership, weight: float, num_clients: int) -> float:
-    """Return what share of the node's budget of sums a sum over some clients costs.
+    """Return the share of the node's budget that a sum over `num_clients` clients costs.
 
     The less noise a sum has, the fewer sums the label counts may enter. A node with weight w above
     1 counts as w^2 sums, so the budget gives the same bound for every weight.
@@ -192,8 +192,9 @@ def decrypted_sum(
 def _check_number(joined: Membership, registered: Registration, request: RuleSum) -> None:
     """Refuse a sum over too few or too many clients, and any sum after the rule is settled.
 
-    No sum covers more nodes than joined. Otherwise a server could name so few that nothing is
-    charged, and then show a sum from which the node gets a probability that depends on its labels.
+    No sum covers more nodes than joined. Otherwise a server could claim that so few joined that
+    nothing is charged, and then show a sum over more, from which the node gets a probability that
+    depends on its labels.
     """
     num_clients, announced = request.num_clients, joined.announced
     reading = registered.reading

@@ -73,7 +73,7 @@ class Prices(Rule):
         labels differ.
     local_skew : float (default: 0)
         Cost of the chosen clients' own skew. A small network gains nothing from it; a deep one such
-        as ResNet18 may gain from 1, together with ``coverage=0.1``.
+        as ResNet18 may gain from a cost of 1, together with ``coverage=0.1``.
     target : sequence of float or "own", optional (default: all classes equally often)
         Desired share of each class in a round's data, or "own" for the federation's own mix.
     noise : float (default: 1.5)

@@ -267,7 +267,7 @@ class Rule(ABC):
         return 1
 
     def determination(self, num_participants: int) -> Tries:
-        """Return from how many tries an agent chooses by default."""
+        """Return how many tries an agent chooses from by default."""
         del num_participants
         return Tries()
 
@@ -286,7 +286,7 @@ class Rule(ABC):
         return None
 
     def sum_budget(self, frame: Frame, num_volunteers: int) -> int | None:
-        """Return a node's budget: how many sums like this epoch's its label counts may enter.
+        """Return a node's budget: how many sums with this epoch's noise its label counts may enter.
 
         The node adds up the shares of its budget that sums use, across epochs, until its label
         counts change.

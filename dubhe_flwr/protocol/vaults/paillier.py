@@ -73,7 +73,7 @@ class Paillier(Vault):
         """
         delivered = request.key
         if delivered is None or request.committee is not None:
-            raise RefusedError("Registering in this epoch requires a key, and no committee.")
+            raise RefusedError("A request to register in this epoch needs a key, not a committee.")
         if before is not None and before.startswith(delivered.modulus):
             raise RefusedError("This node has already registered in this epoch.")
         public_key = PublicKey.from_bytes(delivered.modulus, self.announced.key_bits)

@@ -47,7 +47,7 @@ class Plain(Vault):
         return _written(np.array(self.fields[label.field].check(label.field, numbers)))
 
     def vector_bytes(self, field: str) -> int:
-        """Return eight bytes a number."""
+        """Return eight bytes per number."""
         return _BYTES * self.fields[field].number
 
     def adder(self, public: bytes, *fields: str) -> Adder:
@@ -67,7 +67,7 @@ class Plain(Vault):
 @dataclass(frozen=True, slots=True)
 class _PlainAdder(Adder):
     vector_bytes: int
-    most: int  # numbers are below it, so that a sum fits 64 bits
+    most: int  # numbers are below it, so that a sum fits in 64 bits
 
     def add_up(self, vectors: Iterable[bytes]) -> bytes:
         """Return the sum of the vectors."""

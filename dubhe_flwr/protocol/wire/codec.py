@@ -144,7 +144,7 @@ def _decode(message_class: Any, fields: Mapping[str, object], prefix: str) -> tu
                 num_read += num_inner
         elif type(value := get(key)) is kind:
             if kind is int and not _INT_MIN <= value <= _INT_MAX:
-                raise MalformedMessageError(f"{title}: field {key!r} does not fit 64 bits.")
+                raise MalformedMessageError(f"{title}: field {key!r} does not fit in 64 bits.")
             if (kind is bytes or kind is str) and len(value) > MAX_BYTES:
                 raise MalformedMessageError(f"{title}: field {key!r} is too long.")
             num_read += 1

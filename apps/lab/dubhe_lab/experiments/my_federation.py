@@ -120,7 +120,7 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     nodes = simulated_nodes(counts, settings.key_bits)
     rounds = {name: rounds_in_memory(selector, nodes) for name, selector in selectors.items()}
     is_noisy = has_lasting_noise(simulated, len(counts))
-    # Half of them show what Dubhe costs; where noise lasts, other registrations show its balance.
+    # Where noise lasts, other registrations show Dubhe's balance; half the rounds show its cost.
     numbers = dict.fromkeys(rounds, _ROUNDS) | ({"dubhe": _ROUNDS // 2} if is_noisy else {})
     plans = {name: list(islice(own, numbers[name])) for name, own in rounds.items()}
     everybody = global_distribution(counts)

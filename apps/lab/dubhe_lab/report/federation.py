@@ -63,7 +63,7 @@ def _points(points: float) -> str:
 
 
 def _rounded(seconds: float) -> str:
-    """Return a measured time to one digit, since more would not repeat.
+    """Return a measured time to one digit, since further digits differ from run to run.
 
     >>> [_rounded(seconds) for seconds in (0.0114, 0.086, 0.0004, 21.0)]
     ['0.01', '0.09', '< 0.001', '20']

@@ -17,7 +17,7 @@ _MAX_RENEWALS: Final = 6
 class Refused:
     """The nodes refused the epoch; `report` covers the stage in which they did so.
 
-    If they drew in the epoch before, its sum was valid. Then they must have forgotten the epoch,
+    If they drew earlier in the epoch, its sum was valid. Then they must have forgotten the epoch,
     and no registration is to blame.
     """
 
@@ -57,9 +57,11 @@ def appoint_anew(context: Context, lost: CommitteeLost) -> tuple[Context, Join]:
     """Register again in the same round; later committees include these members last."""
     names = ", ".join(context.run.aliases.get(n, str(n)) for n in dict.fromkeys(lost.members))
     if context.round.num_renewals >= _MAX_RENEWALS:
-        context.give_up(f"No committee opens the sums; the last one failed at {names}.", None)
+        context.give_up(
+            f"No committee opens the sums; the last one failed because of {names}.", None
+        )
     context = _with_failures(context, lost.members)
-    context = context.noted(f"The committee failed at {names}; all nodes register again.")
+    context = context.noted(f"The committee failed because of {names}; all nodes register again.")
     this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)
     return Join.begin(replace(context, round=this_round))
 
@@ -90,8 +92,8 @@ def with_complaints(
     """Note which nodes cannot use the group key, and count failures for both sides.
 
     Nobody can tell whether the first member sealed garbage or the nodes lie. A node is believed if
-    it has failed no more often than the member, and it takes `min_cohort` nodes that are believed
-    for the member to get a failure. If the complaints end the epoch, the nodes get none: so large a
+    it has failed no more often than the member. If at least `min_cohort` nodes are believed, the
+    member gets a failure. The nodes get one each, unless the complaints end the epoch: so large a
     share of them is unlikely to lie.
     """
     if not complaining:

@@ -64,7 +64,7 @@ class Register(Awaiting):
         accepted, report = accept_replies(self.batch, replies, refuse)
         settings, num_joined = context.settings, len(joined.members)
         # A key that does not open causes an error reply. A new key would not help silent nodes.
-        # One node must not bring down every epoch of a few nodes by saying that its key does not.
+        # However few nodes there are, one must not end every epoch by saying its key does not open.
         most_errors = max(1.0, settings.max_unregistered * num_joined)
         too_few = num_joined - report.num_errors < settings.least_nodes
         failed = too_few or report.num_errors > most_errors
@@ -76,7 +76,7 @@ class Register(Awaiting):
             first, *others = self.ready.committee
             context = with_complaints(context, first, complaining, ends_epoch=failed)
             # Without the other members no sum opens. The first one gets a failure for each member
-            # that complains, so that it has more than any of them if it sealed garbage for two.
+            # that complains: if it sealed garbage for two, it then has more failures than either.
             if accusing := [node_id for node_id in others if node_id in complaining]:
                 return context.reported(report), CommitteeLost((first,) * len(accusing))
             if failed:

@@ -39,6 +39,6 @@ def test_no_committee_is_sought_for_ever() -> None:
     """After six epochs that failed, the server gives up the round."""
     nodes = federation(pinned=False)
     nodes.alter_reply = lambda stage, _node, reply: None if stage == Stage.APPOINT else reply
-    with pytest.raises(QuorumError, match="No committee opens the sums; the last one failed at"):
+    with pytest.raises(QuorumError, match="No committee opens the sums; the last one failed"):
         nodes.play(1)
     assert nodes.stages().count(Stage.JOIN) == 7
