@@ -37,8 +37,6 @@ def sized(field: str, reason: str) -> list[tuple[Any, str]]:
     return [
         (lambda r: {**r, field: r[field][1:]}, reason),
         (lambda r: {**r, field: r[field] + b"\0"}, reason),
-        (lambda r: {**r, field: b""}, reason),
-        (lambda r: {**r, field: r[field] * 99}, reason),
     ]
 
 
@@ -46,7 +44,6 @@ def vectors(*fields: str) -> list[tuple[Any, str]]:
     """Return ways to spoil fields that should hold ciphertexts."""
     return [
         *(fault for field in fields for fault in sized(field, "wrong size of ciphertexts")),
-        (lambda r: {**r, **{f: bytes(len(r[f])) for f in fields}}, "invalid ciphertext"),
         *(
             (lambda r, f=f, b=b: {**r, f: b * len(r[f])}, "invalid ciphertext")
             for f in fields
