@@ -223,13 +223,6 @@ def test_a_repr_shows_neither_label_counts_nor_willing() -> None:
     assert "secret" not in shown
 
 
-def test_defaults_are_strict() -> None:
-    """Draws are private, cohorts have three clients, keys 2048 bits, unless the owner says so."""
-    strict = policy()
-    assert (strict.simulated, strict.min_cohort, strict.min_key_bits) == (False, 3, 2048)
-    assert strict.pinned is None
-
-
 @pytest.mark.parametrize("name", ["min_cohort", "min_key_bits"])
 @pytest.mark.parametrize("value", [0, -1, 2.0, True, "3"])
 def test_limits_are_whole_numbers(name: str, value: Any) -> None:
