@@ -180,14 +180,6 @@ def test_the_wrapped_strategy_evaluates(api: Api, evaluate_on: Any, fraction: fl
 
 
 @in_both_apis
-def test_one_batch_per_stage(api: Api) -> None:
-    """Each stage takes one batch, three of them in round 1 only; training is not a batch."""
-    grid = api.grid()
-    api.run(api.dubhe(), grid, 2)
-    assert grid.stages == ["join", "keygen", "register", *["participate", "determine"] * 2]
-
-
-@in_both_apis
 def test_only_the_eligible_train(api: Api) -> None:
     """Only eligible nodes train in each round, even if the draw was made before."""
     allowed: dict[int, list[int]] = {}
