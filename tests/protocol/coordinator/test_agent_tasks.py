@@ -146,12 +146,3 @@ def test_each_try_stands_alone(epoch: Epoch) -> None:
     others[:, 1:] = ~others[:, 1:]
     assert tries_of(others)[0] == tries[0]
     assert tries_of(decisions[:, :4]) == tries[:4]
-
-
-def test_the_chosen_try_trains() -> None:
-    """Without an answer it is the first one."""
-    drawn = draw(2, available=without(8))
-    task = AgentTask(drawn, (np.array([1, 2]), np.array([3, 7])), agent=5)
-    assert (task.ready().members, task.ready(1).members) == ((1, 2), (3, 7))
-    ready = task.ready(1)
-    assert (ready.num_tries, ready.chosen, ready.available) == (2, 1, (0, 1, 2, 3, 4, 5, 6, 7))

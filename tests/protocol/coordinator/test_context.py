@@ -55,16 +55,6 @@ def test_invalid_ciphertexts_stay_out_of_the_sum(plain: bool) -> None:
         CONTEXT.summed(adder, spoilt, report, "here")
 
 
-def test_agents_are_drawn_by_the_seed_for_each_round() -> None:
-    """The order has each node once."""
-    nodes = tuple(range(10, 40))
-    agents = CONTEXT.agents(nodes)
-    assert sorted(agents) == list(nodes) != list(agents)
-    assert agents == CONTEXT.agents(nodes)
-    later = replace(CONTEXT, run=replace(CONTEXT.run, server_round=9))
-    assert later.agents(nodes) != agents
-
-
 def test_agents_of_a_refused_epoch_come_last() -> None:
     """Their answer may be the reason; without a refusal, no agent is suspected."""
     nodes = (1, 2, 3, 4, 5, 6)

@@ -104,16 +104,6 @@ def test_lost_nodes_are_dropped_and_do_not_train(stage: str, spoil: Any, reason:
     assert (len(plan.participants), plan.notes, nodes.errors) == (4, (), [])
 
 
-@pytest.mark.parametrize("stage", OF_ALL)
-def test_lost_nodes_are_asked_again(stage: str) -> None:
-    """The epoch goes on without them, and the next one has all nodes again."""
-    nodes = nodes_of(stage, registration_interval=2)
-    with altered(nodes, stage, lost, nodes.ids[1:3]):
-        nodes.play(1)
-    assert all(report.dropped == {} for report in nodes.play(2).stages)
-    assert nodes.play(3).num_registered == 12
-
-
 @pytest.mark.parametrize(("stage", "spoil", "reason"), cases(OF_AN_AGENT))
 def test_an_agent_that_fails_is_replaced(stage: str, spoil: Any, reason: str) -> None:
     """The next one in turn is asked, and the plan says so."""

@@ -127,23 +127,6 @@ def test_a_node_that_declines_is_not_drawn_at_random() -> None:
     assert set(plan.participants) == set(nodes.ids[:4])
 
 
-def test_rounds_without_an_agent_are_not_used() -> None:
-    """If nodes are lost as they settle, the other nodes' agents last for fewer rounds."""
-    nodes = searching(rounds_per_draw=12, registration_interval=20, max_unregistered=1.0)
-    nodes.alter_reply = lambda stage, node_id, reply: (
-        None
-        if stage == "settle" and node_id in nodes.ids[:3] and "contribution" not in reply
-        else reply
-    )
-    plan = nodes.play(1)
-    requests = [e.request["num-rounds"] for e in nodes.exchanges if e.stage == "settle"]
-    assert set(requests) == {12}
-    assert list(epoch_of(nodes).rounds) == list(range(1, 10))
-    assert epoch_of(nodes).num_draws == 12 * 3
-    assert plan.notes == ()
-    assert stages_of(nodes.rounds(2, 10)[-1])[0] == "join"
-
-
 def test_a_node_that_missed_an_exchange_is_out_of_the_epoch() -> None:
     """Sums cover the nodes that answered; the shares still count all registered nodes."""
     nodes = searching(registration_interval=4, max_unregistered=1.0)
