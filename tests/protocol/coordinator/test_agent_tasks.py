@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from protocol.federation import epoch_of
@@ -97,7 +97,6 @@ def test_no_agent_is_asked_without_a_choice(
     assert {len(members) for members in question.tries} == {fewest}
 
 
-@settings(max_examples=200)
 @given(data=st.data())
 def test_no_agent_is_in_its_own_sums(epoch: Epoch, data: st.DataObject) -> None:
     """Whichever nodes are available, failed or spent: no agent is in its tries or over budget."""
