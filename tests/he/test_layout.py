@@ -32,25 +32,6 @@ def layouts(draw: st.DrawFn) -> Layout:
     )
 
 
-def draw_counters(data: st.DataObject, slots: Slots) -> Counters:
-    """Draw the counters of one client."""
-    counters = st.lists(st.integers(0, slots.largest), min_size=slots.number, max_size=slots.number)
-    return np.array(data.draw(counters), dtype=np.int64)
-
-
-@given(layout=layouts(), data=st.data())
-def test_unpack_returns_what_was_packed(layout: Layout, data: st.DataObject) -> None:
-    """Unpacking inverts packing, for every layout and every field."""
-    for name, slots in layout.fields.items():
-        counters = draw_counters(data, slots)
-        plaintexts = layout.pack(name, counters)
-        assert len(plaintexts) == layout.num_ciphertexts(name)
-        assert all(0 <= plaintext < 1 << (layout.key_bits - 3) for plaintext in plaintexts)
-        unpacked = layout.unpack(name, plaintexts, num_addends=1)
-        assert unpacked.dtype == np.int64
-        np.testing.assert_array_equal(unpacked, counters)
-
-
 @given(layout=layouts())
 def test_no_slot_overflows_into_the_next(layout: Layout) -> None:
     """The largest possible sum, all slots of all clients full, unpacks correctly."""
@@ -59,6 +40,7 @@ def test_no_slot_overflows_into_the_next(layout: Layout) -> None:
         plaintexts = [plaintext * layout.max_clients for plaintext in layout.pack(name, counters)]
         assert max(plaintexts) < 1 << (layout.key_bits - 3)
         total = layout.unpack(name, plaintexts, layout.max_clients)
+        assert total.dtype == np.int64
         np.testing.assert_array_equal(total, counters * layout.max_clients)
 
 
@@ -74,16 +56,10 @@ def test_no_slot_overflows_into_the_next(layout: Layout) -> None:
     ],
 )
 def test_unfit_counters_are_not_packed(values: Counters) -> None:
-    """Counters of the wrong range, shape or type are refused."""
-    with pytest.raises(SettingsError, match="distribution"):
+    """Counters of the wrong range, shape or type are refused; no error quotes a client's secret."""
+    with pytest.raises(SettingsError, match="distribution") as refusal:
         LAYOUT.pack("distribution", values)
-
-
-def test_refusal_names_no_counter() -> None:
-    """No error quotes a counter, since counters are the client's secret."""
-    with pytest.raises(SettingsError) as refusal:
-        LAYOUT.pack("distribution", np.full(62, 987_654_321))
-    assert "987" not in str(refusal.value)
+    assert "1048577" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
