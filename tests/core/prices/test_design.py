@@ -406,20 +406,6 @@ def test_any_state_gives_a_probability() -> None:
         assert 0.0 < found.min() <= found.max() < 1.0
 
 
-def test_values_are_first_moments() -> None:
-    """A client adds ``w p``, ``||w p||^2`` and ``w^2`` first, then ``P w p`` and P."""
-    labels, weights = np.array([[0.25, 0.125, 0.125], [0.0, 2.0, 0.0]]), np.array([0.5, 2.0])
-    design = PriceDesign(3, 5, 20.0, largest_weight=4.0)
-    opening = design.values(PriceState(), labels, weights)
-    assert opening[:, 3:] == pytest.approx(np.array([[0.09375, 0.25], [4.0, 4.0]]) / 4.0)
-    federation = Federation(design, skewed(60, 3, seed=1), np.linspace(0.5, 1.5, 60))
-    federation.step()
-    found = design.values(federation.state, labels, weights)
-    assert found[:, :3] == pytest.approx(found[:, 3:] * labels)
-    equal = PriceDesign(3, 5, 20.0)
-    assert equal.values(PriceState(), labels).shape == (2, 4)
-
-
 def test_deviations_follow_the_design() -> None:
     """Classes share sigma, P has all of it, and the opening has N / V times a class's noise."""
     design = PriceDesign(4, 6, 24.0, largest_weight=4.0, sigma=2.0)
