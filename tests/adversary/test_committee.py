@@ -18,7 +18,6 @@ from protocol.federation import (
     epoch_of,
     joined,
     node_policies,
-    reading_of,
     registered,
     skewed_counts,
 )
@@ -727,20 +726,6 @@ def settle_with(nodes: Nodes, sums: bytes) -> None:
     told = {"sums": sums, "num-clients": N, "exchange": 0}
     draws = {"first-round": 1, "num-rounds": 1, "num-tries": 1}
     nodes.handle(nodes.ids[12], {**header, **told, **draws})
-
-
-def test_nothing_is_told_apart_from_chance() -> None:
-    """Nodes' messages for equal labels share nothing, with each other or with earlier ones."""
-    nodes = federation()
-    nodes.rounds(1, 2)
-    sent: list[Any] = [e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER]
-    vectors: NDArray[np.uint64] = np.array(
-        [np.frombuffer(reply["registration"], dtype=">u8", count=5) for reply in sent]
-    )
-    assert len(np.unique(vectors)) == vectors.size
-    mean = vectors.astype(np.float64).mean() / pads.PRIME
-    assert mean == pytest.approx(0.5, abs=0.15)  # five standard deviations of a hundred numbers
-    assert reading_of(nodes, nodes.ids[0]).probability > 0
 
 
 @pytest.mark.parametrize(
