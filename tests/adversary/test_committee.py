@@ -34,7 +34,7 @@ from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.settle import own_of
 from dubhe_flwr.protocol.rules.prices import advanced
 from dubhe_flwr.protocol.rules.rule import Population
-from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.committee import (
     CANDIDATES,
     SEALED_GROUP_KEY_BYTES,
@@ -129,7 +129,7 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number(pinned: bool) 
     batch = nodes.until(Stage.OPEN)
     honest, *others = reversed(members_of(nodes))
     victim = next(n for n in nodes.ids if n not in members_of(nodes))
-    label, vault = Label(REGISTRATION), vault_of(nodes)
+    label, vault = SumName(REGISTRATION), vault_of(nodes)
     requests: Any = batch.requests
     outcome: Any = nodes.step(nodes.deliver(batch))
     own, keys = joined(nodes, others[0]), registered(nodes, others[0]).keys
@@ -234,9 +234,9 @@ def test_no_order_of_requests_uses_a_pad_twice(seed: int, monkeypatch: pytest.Mo
         reply = answer(node_id, {**request, "sequence": latest + 1})
         return {**reply, "sequence": request["sequence"]}
 
-    def noted_hide(vault: Committee, keys: bytes, label: Label, values: Any) -> bytes:
-        hidden[keys, label].add(values.tobytes())
-        return hide(vault, keys, label, values)
+    def noted_hide(vault: Committee, keys: bytes, sum_name: SumName, values: Any) -> bytes:
+        hidden[keys, sum_name].add(values.tobytes())
+        return hide(vault, keys, sum_name, values)
 
     def noted_release(vault: Committee, member: Any, *rest: Any) -> OpenReply:
         reply = release(vault, member, *rest)
@@ -664,7 +664,7 @@ def test_two_group_keys_or_lengths_share_no_pads() -> None:
     longer = terms_of(joined(nodes, nodes.ids[12]).announced, 5).vault
     of_another = keys[:EPOCH_ID_BYTES] + bytes(pads.KEY_BYTES) + keys[-3 * 64 :]
     assert len(of_another) == len(keys)
-    label, sent = Label(REGISTRATION), []
+    label, sent = SumName(REGISTRATION), []
     for each, own in ((vault, keys), (vault, of_another), (longer, keys)):
         number = each.fields[REGISTRATION].number
         vector = each.hide(own, label, np.zeros(number, np.int64))

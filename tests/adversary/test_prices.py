@@ -120,7 +120,7 @@ def asked(claims: list[Floats], rng: np.random.Generator) -> tuple[Floats, Float
     logs, budget = np.zeros((len(labels), len(prior))), LabelBudget()
     for _ in range(36):
         budget = budget.charged(1 / 36)
-        if not budget.keeps_chance:
+        if not budget.keeps_probability:
             state = design.advance(PriceState(), waiting.pop(), N, 3.0)
             rounded = [design.probabilities(state, p[None], N, 1.0, rng.random()) for p in labels]
             found, *nearest = (
@@ -130,7 +130,7 @@ def asked(claims: list[Floats], rng: np.random.Generator) -> tuple[Floats, Float
             yes, num_draws = np.zeros((len(labels), 1)), 0
             budget = budget.drawn(1.0)
         yes, num_draws = yes + rng.binomial(150, np.array(rounded)), num_draws + 150
-        if not budget.charged(1 / 36).keeps_chance or budget.is_spent(1 / 36):
+        if not budget.charged(1 / 36).keeps_probability or budget.is_spent(1 / 36):
             above, below = (binom.pmf(yes, num_draws, level) for level in nearest)
             logs += np.log(upper * above + (1.0 - upper) * below + 1e-300)
     assert not waiting
@@ -337,7 +337,7 @@ class TestTheBudget:
 
 def chances(nodes: Nodes) -> list[float]:
     """Return each node's probability to volunteer, relative to the average."""
-    return [joined(nodes, node_id).budget.chance for node_id in nodes.ids]
+    return [joined(nodes, node_id).budget.probability for node_id in nodes.ids]
 
 
 def entries(nodes: Nodes, node_id: int) -> float:

@@ -17,7 +17,7 @@ from dubhe_flwr.protocol.coordinator.context import (
     RoundProgress,
     Run,
 )
-from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.paillier import Paillier
 from dubhe_flwr.protocol.vaults.plain import Plain
 from dubhe_flwr.protocol.wire.messages import JoinRequest
@@ -36,7 +36,7 @@ def test_invalid_ciphertexts_stay_out_of_the_sum(plain: bool) -> None:
     adder = vault.adder(b"" if plain else modulus, "a", "b")
 
     def hidden(number: int, field: str) -> bytes:
-        return bytes(vault.hide(modulus + prime, Label(field), np.array([number])))
+        return bytes(vault.hide(modulus + prime, SumName(field), np.array([number])))
 
     valid = {n: hidden(n, "a") + hidden(1, "b") for n in range(7)}
     size = vault.vector_bytes("a")
@@ -49,7 +49,7 @@ def test_invalid_ciphertexts_stay_out_of_the_sum(plain: bool) -> None:
     assert set(members) == {0, 2, 5, 6}
     assert context.round.reports[-1].dropped == {"invalid ciphertext": 3}
     parts = {"a": total[:size], "b": total[size:]}
-    read = [vault.read(modulus + prime, Label(name), part, 4) for name, part in parts.items()]
+    read = [vault.read(modulus + prime, SumName(name), part, 4) for name, part in parts.items()]
     assert [int(numbers[0]) for numbers in read] == [13, 4]
     with pytest.raises(GivenUpError, match="3 invalid ciphertext at register"):
         CONTEXT.summed(adder, spoilt, report, "here")

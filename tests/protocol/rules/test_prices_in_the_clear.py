@@ -50,7 +50,7 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
             )
             lengths.append(num_sums)
         budgets = [joined(nodes, node_id).budget for node_id in nodes.ids]
-        kept = [(budget.spent, budget.chance, budget.taken_at) for budget in budgets]
+        kept = [(budget.spent, budget.probability, budget.taken_at) for budget in budgets]
         assert kept == [(node.spent, node.chance, node.taken_at) for node in plain_nodes]
         assert nodes.state.epoch is not None
         assert nodes.state.epoch.last_sum.exchange == num_sums - 1
