@@ -221,7 +221,7 @@ def _of_an_exchange(costs: Mapping[tuple[str, int, int], Mapping[str, float]]) -
     return Table(
         "One sum over N nodes of C classes with pinned keys: median CPU time. A node hides its "
         "numbers and reads the sum, a member opens it, and the server adds up the vectors. Sizes "
-        "are of the fields, without the header.",
+        "count the fields, without the header.",
         ("", "node", "node, up / down", "member", "member, up / down", "server"),
         [
             (
