@@ -104,32 +104,6 @@ def main_sklearn(grid: Grid, context: Context) -> None:
     kept(context, float(np.abs(result.arrays.to_numpy_ndarrays()[0]).sum()))
 
 
-# fl-tabular: a DataLoader whose labels are floats of shape (M, 1).
-tabular_server = sklearn_server
-tabular_client = ClientApp()
-
-
-def loader(context: Context) -> Any:
-    """Return what the example trains on."""
-    import torch
-    from torch.utils.data import DataLoader, TensorDataset
-
-    features, labels = data(context)
-    columns = torch.tensor(labels, dtype=torch.float32).view(-1, 1)
-    return DataLoader(TensorDataset(torch.tensor(features), columns), batch_size=32, shuffle=True)
-
-
-register_dubhe(tabular_client, lambda context: count_labels(loader(context), 3), simulated=True)
-
-
-@tabular_client.train()
-def train_tabular(message: Message, context: Context) -> Message:
-    """Take a step on the only batch."""
-    ((_features, labels),) = loader(context)
-    assert labels.shape == (30, 1)
-    return reply(message, step(received(message), context))
-
-
 # quickstart-xgboost: trees in bytes, put together by FedXgbBagging.
 xgboost_server = ServerApp()
 xgboost_client = ClientApp()

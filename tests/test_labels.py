@@ -72,6 +72,7 @@ TENSORS = TensorDataset(torch.zeros(4, 2), torch.tensor(LABELS))
         SimpleNamespace(targets=LABELS),
         Subset(TensorDataset(torch.zeros(6, 2), torch.tensor([1, *LABELS, 1])), [1, 2, 3, 4]),
         DataLoader(TENSORS, batch_size=3),
+        DataLoader(TensorDataset(torch.zeros(4, 2), torch.tensor(LABELS).float()[:, None])),
         Split(TensorDataset(torch.zeros(6, 2), torch.tensor([1, *LABELS, 1]))),
         SimpleNamespace(labels=np.array(LABELS)[:, None]),
         Partition(LABELS),

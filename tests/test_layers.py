@@ -1,7 +1,7 @@
 """An import of this package only ever points down its layers."""
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,23 +28,26 @@ OF_FLOWER = {"app", "clientapp", "common", "server", "serverapp"}
 OF_FLOWER |= {"server.client_proxy", "server.criterion", "server.strategy", "serverapp.strategy"}
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and dotted name of each import, also of those within functions."""
-    for node in ast.walk(tree):
+@cache
+def imported(source: str) -> list[tuple[int, str]]:
+    """Return line and dotted name of each import, also of those within functions."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             names = [node.module or ""]
             if node.module == PACKAGE.name:  # `from dubhe_flwr import core` names a layer, too
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from ((node.lineno, name) for name in names)
+            found += [(node.lineno, name) for name in names]
+    return found
 
 
 def upward(layer: str, source: str) -> list[tuple[int, str]]:
     """Return line and name of each import that does not point down, or to no layer at all."""
     found = []
-    for line, name in imported(ast.parse(source)):
+    for line, name in imported(source):
         top, _, rest = name.partition(".")
         target = rest.partition(".")[0]
         if top == PACKAGE.name and target != layer and LEVEL.get(target, 99) >= LEVEL[layer]:
@@ -54,11 +57,10 @@ def upward(layer: str, source: str) -> list[tuple[int, str]]:
 
 def worldly(source: str) -> list[tuple[int, str]]:
     """Return line and name of each way to the outside world; an adapter goes there."""
-    tree = ast.parse(source)
-    found = [each for each in imported(tree) if each[1].partition(".")[0] in OUTSIDE_WORLD]
+    found = [each for each in imported(source) if each[1].partition(".")[0] in OUTSIDE_WORLD]
     return found + [
         (node.lineno, node.func.id)
-        for node in ast.walk(tree)
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in BUILT_IN
@@ -95,14 +97,14 @@ def test_the_product_knows_nothing_of_the_lab() -> None:
     """What runs on servers and nodes imports neither the lab nor a package of the lab."""
     foreign = {"dubhe_lab", "typer", "rich", "matplotlib", "sklearn", "pandas"}
     for path in PACKAGE.rglob("*.py"):
-        tops = {name.partition(".")[0] for _, name in imported(ast.parse(path.read_text()))}
+        tops = {name.partition(".")[0] for _, name in imported(path.read_text())}
         assert not tops & foreign, path
 
 
 def test_only_documented_modules_of_flower_are_imported() -> None:
     """What else moves is looked up in `_compat`, which does without it where it is gone."""
     for path in PACKAGE.rglob("*.py"):
-        names = {name for _, name in imported(ast.parse(path.read_text()))}
+        names = {name for _, name in imported(path.read_text())}
         flower = {name.removeprefix("flwr.") for name in names if name.startswith("flwr.")}
         assert flower <= OF_FLOWER, path
 
@@ -112,7 +114,7 @@ def test_the_two_sides_of_the_protocol_never_import_each_other(side: str, other:
     """What both need lies in `wire`, `vaults` or `rules`, and these know neither side."""
     for room in (side, "wire", "vaults", "rules"):
         for path in modules(f"protocol/{room}"):
-            names = [name for _, name in imported(ast.parse(path.read_text()))]
+            names = [name for _, name in imported(path.read_text())]
             forbidden = f"dubhe_flwr.protocol.{other}"
             assert not [name for name in names if name.startswith(forbidden)], path
 

@@ -2,7 +2,7 @@
 
 `Coordinator` is the server's state machine, `ClientSession` the node's; `wire` holds the messages
 between them. Each epoch runs one of the `rules` on one of the `vaults`. The adapters send and
-receive.
+receive. "Following the label counts" in `docs/explanation/protocol.md` walks through the modules.
 """
 
 from dubhe_flwr.protocol.coordinator.coordinator import Coordinator

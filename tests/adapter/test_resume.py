@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,33 +14,33 @@ from apis import (
     in_both_apis,
     initial_parameters,
     same,
-    skewed_label_counts,
     strategy_server_app,
 )
-from flwr.app import Context
 from flwr.serverapp.strategy import Strategy
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
 from dubhe_flwr.adapter.resume import Run
 from dubhe_flwr.errors import CheckpointError, SettingsError
-from dubhe_flwr.rules import Paper, Prices
+from dubhe_flwr.rules import Paper
 from dubhe_flwr.simulation import run_on_grid
 from dubhe_lab.baselines import RandomSelector
 
 NUM_ROUNDS = 4
-MANY_NODES = 36
-"""Enough nodes for prices to settle in several exchanges."""
-MANY_COUNTS = skewed_label_counts(MANY_NODES)
-SEARCH = Paper((1, 2, 4), "search")
+FEW = 12
+"""Nodes under encryption; half of them are selected."""
+SEARCH: dict[str, Any] = {"rule": Paper((1, 2, 4), "search"), "registration_interval": 1}
 ANEW: dict[str, Any] = {"registration_interval": 1, "simulation": "plain"}
 """Each round registers, so that a restart changes nothing."""
 
 pytestmark = in_both_apis
 
 
-def many_counts(context: Context) -> Any:
-    """Return one node's labels."""
-    return MANY_COUNTS[int(context.node_config["partition-id"])]
+@cache
+def uninterrupted(api: Api) -> tuple[list[list[int]], Any]:
+    """Return the sets and the model of four rounds, each of which registers."""
+    strategy = api.dubhe(**ANEW)
+    model = api.run(strategy, api.grid(), NUM_ROUNDS)
+    return strategy.selected, model
 
 
 def check_same_as_uninterrupted(api: Api, path: Path, make: Callable[..., Any]) -> None:
@@ -75,7 +75,7 @@ def test_the_clipping_norm_of_differential_privacy_survives(api: Api, tmp_path: 
     norms = []
     for num_rounds in (3, 5):
         wrapper = api.private("ServerSideAdaptive", api.wrapped())
-        strategy = api.dubhe(wrapper, checkpoint_dir=tmp_path)
+        strategy = api.dubhe(wrapper, **ANEW, checkpoint_dir=tmp_path)
         strategy.rounds_left(num_rounds)
         norms.append(wrapper.clipping_norm)
         api.run(strategy, api.grid(), num_rounds)
@@ -85,8 +85,6 @@ def test_the_clipping_norm_of_differential_privacy_survives(api: Api, tmp_path: 
 
 def test_a_state_is_json_and_loads_into_another_strategy(api: Api) -> None:
     """What state_dict returns can pass through JSON and be loaded, without a directory."""
-    whole = api.dubhe(**ANEW)
-    api.run(whole, api.grid(), NUM_ROUNDS)
     grid, first, second = api.grid(), *(api.dubhe(**ANEW) for _ in range(2))
     for strategy in (first.strategy, second.strategy):  # the state then has no arrays
         vars(strategy).pop("initial_parameters", None)
@@ -96,7 +94,7 @@ def test_a_state_is_json_and_loads_into_another_strategy(api: Api) -> None:
     assert second.state_dict() == first.state_dict()
     assert second.rounds_done == 2
     api.run(second, grid, NUM_ROUNDS)
-    assert first.selected + second.selected == whole.selected
+    assert first.selected + second.selected == uninterrupted(api)[0]
     assert [plan.server_round for plan in second.plans] == [3, 4]
 
 
@@ -197,7 +195,7 @@ def test_a_state_that_an_inner_strategy_refuses_changes_no_outer_one(api: Api) -
 
 def test_a_wrapper_outside_cannot_keep_a_run(api: Api, tmp_path: Path) -> None:
     """Dubhe must be the outermost strategy to keep checkpoints, and the error says so."""
-    inner = api.dubhe(checkpoint_dir=tmp_path)
+    inner = api.dubhe(**ANEW, checkpoint_dir=tmp_path)
     outer = api.private("ServerSideFixed", inner)
     if api is TRAIN:
         with pytest.raises(SettingsError, match="outermost"):
@@ -209,8 +207,9 @@ def test_a_wrapper_outside_cannot_keep_a_run(api: Api, tmp_path: Path) -> None:
 
 def test_an_override_without_super_is_refused(api: Api, tmp_path: Path) -> None:
     """An override without super() would keep no checkpoint or overwrite it, so it is refused."""
-    api.run(api.dubhe(checkpoint_dir=tmp_path), api.grid(), 2)
-    strategies = [api.dubhe(checkpoint_dir=tmp_path) for _ in range(2)]
+    dubhe = partial(api.dubhe, **ANEW, checkpoint_dir=tmp_path)
+    api.run(dubhe(), api.grid(), 2)
+    strategies = [dubhe() for _ in range(2)]
     if api.is_fit:
         strategies[0].initialize_parameters = lambda **_: initial_parameters()
         strategies[1].evaluate = lambda *_, **__: None
@@ -220,12 +219,12 @@ def test_an_override_without_super_is_refused(api: Api, tmp_path: Path) -> None:
     for strategy in strategies:
         with pytest.raises(SettingsError, match=r"call super\(\)"):
             api.run(strategy, api.grid(), 6)
-        assert api.dubhe(checkpoint_dir=tmp_path).rounds_left(6) == 4
+        assert dubhe().rounds_left(6) == 4
 
 
 def test_loading_a_state_keeps_the_initial_model(api: Api) -> None:
     """A state saved after Flower forgot the initial model does not remove it."""
-    before, after = api.dubhe(), api.dubhe()
+    before, after = api.dubhe(**ANEW), api.dubhe(**ANEW)
     api.run(before, api.grid(), 1)
     model = getattr(after.strategy, "initial_parameters", None)
     after.load_state_dict(before.state_dict())
@@ -236,13 +235,14 @@ def test_loading_a_state_keeps_the_initial_model(api: Api) -> None:
 @pytest.mark.parametrize("nodes", ["the same nodes", "other nodes"])
 def test_a_second_run_begins_anew(api: Api, nodes: str, caplog: pytest.LogCaptureFixture) -> None:
     """A second run uses nothing of the first: all nodes register, and the sets repeat."""
-    strategy, grid = api.dubhe(), api.grid()
+    strategy, grid = api.dubhe(), api.grid(num_nodes=FEW)
     api.run(strategy, grid, 3)
     first = list(strategy.selected)
     if api.is_fit:  # Flower's strategies forget it after the first use
         strategy.strategy.initial_parameters = initial_parameters()
     caplog.clear()
-    api.run(strategy, grid if nodes == "the same nodes" else api.grid(), 3)
+    other_nodes = api.grid(num_nodes=FEW)
+    api.run(strategy, grid if nodes == "the same nodes" else other_nodes, 3)
     assert strategy.selected == first + first
     assert strategy.plans[3].stages[0].stage == "join"
     assert "refused" not in caplog.text
@@ -251,15 +251,14 @@ def test_a_second_run_begins_anew(api: Api, nodes: str, caplog: pytest.LogCaptur
 
 def test_a_second_run_goes_on_from_the_checkpoint(api: Api, tmp_path: Path) -> None:
     """Like a new process, a second run trains the remaining rounds from the saved model."""
-    whole = api.dubhe(**ANEW)
-    model = api.run(whole, api.grid(), 5)
+    selected, model = uninterrupted(api)
     strategy, grid = api.dubhe(**ANEW, checkpoint_dir=tmp_path), api.grid()
-    api.run(strategy, grid, 3)
-    assert strategy.rounds_left(5) == 2
-    assert same(api.run(strategy, grid, 5), model)
-    assert strategy.selected == whole.selected
+    api.run(strategy, grid, 2)
+    assert strategy.rounds_left(NUM_ROUNDS) == 2
+    assert same(api.run(strategy, grid, NUM_ROUNDS), model)
+    assert strategy.selected == selected
     again = api.dubhe(checkpoint_dir=tmp_path)  # which trains no more
-    assert same(api.run(again, grid, 5), model)
+    assert same(api.run(again, grid, NUM_ROUNDS), model)
     assert again.plan is None
 
 
@@ -267,8 +266,9 @@ def test_restarting_a_finished_run_is_logged(
     api: Api, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A ServerApp that does not ask for rounds_left trains all rounds again, with a warning."""
-    api.run(api.dubhe(checkpoint_dir=tmp_path), api.grid(), 2)
-    again = api.dubhe(checkpoint_dir=tmp_path)
+    dubhe = partial(api.dubhe, **ANEW, checkpoint_dir=tmp_path)
+    api.run(dubhe(), api.grid(), 2)
+    again = dubhe()
     if api.is_fit:
         run_on_grid(strategy_server_app(again, 2), api.grid())
         assert again.rounds_done == 4
@@ -282,7 +282,7 @@ def test_restarting_a_finished_run_is_logged(
 
 def test_a_run_after_one_that_failed_begins_anew(api: Api) -> None:
     """A new run forgets the failed run's exchanges, even if the nodes remember them."""
-    strategy, grid = api.dubhe(), api.grid()
+    strategy, grid = api.dubhe(), api.grid(num_nodes=FEW)
     grid.stop_after = "evaluate.dubhe_determine"
     with pytest.raises(Killed):
         api.run(strategy, grid, 3)
@@ -295,6 +295,14 @@ def test_a_run_after_one_that_failed_begins_anew(api: Api) -> None:
 
 STAGES = ["join", "keygen", "register", "settle", "determine"]
 """Where the server is killed; with one exception, this happens in slow tests only."""
+
+
+@cache
+def uninterrupted_search(api: Api) -> tuple[list[list[int]], Any]:
+    """Return the sets and the model of three rounds, each of which searches for thresholds."""
+    strategy = api.dubhe(**SEARCH)
+    model = api.run(strategy, api.grid(num_nodes=FEW), 3)
+    return strategy.selected, model
 
 
 def kill_in_round_2(
@@ -334,19 +342,17 @@ def test_a_killed_server_app_resumes_every_time(
     Every round begins an epoch here, so even after a kill the selected sets and the model equal
     a run without one, bit for bit.
     """
-    make = partial(api.dubhe, rule=SEARCH, registration_interval=1)
-    whole = make()
-    model = api.run(whole, api.grid(), 3)
-    killed, grid = make(checkpoint_dir=tmp_path), api.grid()
+    whole, model = uninterrupted_search(api)
+    killed, again = (api.dubhe(**SEARCH, checkpoint_dir=tmp_path) for _ in range(2))
+    grid = api.grid(num_nodes=FEW)
     with monkeypatch.context() as patch:
         kill_in_round_2(api, point, killed, grid, patch)
         with pytest.raises(Killed):
             api.run(killed, grid, 3)
-    again = make(checkpoint_dir=tmp_path)
-    assert same(api.run(again, api.grid(), 3), model)
+    assert same(api.run(again, api.grid(num_nodes=FEW), 3), model)
     first = 3 if point == "evaluate" else 2
     assert [plan.server_round for plan in again.plans] == list(range(first, 4))
-    assert again.selected == whole.selected[first - 1 :]
+    assert again.selected == whole[first - 1 :]
     assert CheckpointDirectory(tmp_path).open()["state"]["round"] == 3
 
 
@@ -354,49 +360,45 @@ def test_a_full_disk_ends_the_run_only_if_that_is_wanted(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each round logs the missing checkpoint as an error, and the last one stays valid."""
-    dubhe = partial(api.dubhe, **ANEW)
-    whole = dubhe()
-    model = api.run(whole, api.grid(), 4)
-    strategy, grid = dubhe(checkpoint_dir=tmp_path), api.grid()
-    api.run(strategy, grid, 1)
+    dubhe, grid = partial(api.dubhe, **ANEW, checkpoint_dir=tmp_path), api.grid()
+    api.run(dubhe(), grid, 1)
 
     def fail(*_arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch, caplog.at_level("ERROR", logger="flwr"):
         patch.setattr(CheckpointDirectory, "save", fail)
-        resumed = dubhe(checkpoint_dir=tmp_path)
-        assert same(api.run(resumed, grid, 4), model)
-        strict = dubhe(checkpoint_dir=tmp_path, on_checkpoint_failure="raise")
+        assert same(api.run(dubhe(), grid, NUM_ROUNDS), uninterrupted(api)[1])
         with pytest.raises(CheckpointError, match="cannot be written to"):
-            api.run(strict, grid, 4)
+            api.run(dubhe(on_checkpoint_failure="raise"), grid, NUM_ROUNDS)
     (loud,) = [line for line in caplog.messages if "WITHOUT a checkpoint of round 4" in line]
     assert f"{tmp_path} cannot be written to (No space left on device); make room there" in loud
-    again = dubhe(checkpoint_dir=tmp_path)
-    assert again.rounds_left(4) == 3
-    api.run(again, grid, 4)
+    again = dubhe()
+    assert again.rounds_left(NUM_ROUNDS) == 3
+    api.run(again, grid, NUM_ROUNDS)
     assert [plan.server_round for plan in again.plans] == [2, 3, 4]
 
 
 def test_a_checkpoint_that_was_refused_is_refused_again(api: Api, tmp_path: Path) -> None:
     """A second start in the same process neither begins anew nor overwrites it."""
-    api.run(api.dubhe(checkpoint_dir=tmp_path), api.grid(), 1)
-    strategy = api.dubhe(checkpoint_dir=tmp_path, seed=8)
+    dubhe = partial(api.dubhe, **ANEW, checkpoint_dir=tmp_path)
+    api.run(dubhe(), api.grid(), 1)
+    strategy = dubhe(seed=8)
     for _ in range(2):
         with pytest.raises(CheckpointError, match="seed=8 is not the seed"):
             api.run(strategy, api.grid(), 2)
-    assert api.dubhe(checkpoint_dir=tmp_path).rounds_left(6) == 5
+    assert dubhe().rounds_left(6) == 5
 
 
 def test_a_simulation_in_the_clear_selects_as_one_under_encryption(api: Api) -> None:
     """A plain simulation sends only join requests; a second run begins with new nodes."""
     selected = []
     for simulation in ("encrypted", "plain"):
-        strategy = api.dubhe(rule=Prices(), simulation=simulation, registration_interval=2)
-        grids = [api.grid(many_counts, num_nodes=MANY_NODES) for _ in range(2)]
+        strategy = api.dubhe(simulation=simulation, registration_interval=1)
+        grids = [api.grid(num_nodes=FEW) for _ in range(2)]
         for grid in grids:
-            api.run(strategy, grid, 3)
+            api.run(strategy, grid, 2)
         selected.append(strategy.selected)
-    assert len(selected[0]) == 6
+    assert len(selected[0]) == 4
     assert selected[0] == selected[1]
     assert [grid.stages for grid in grids] == [["join", "join"]] * 2

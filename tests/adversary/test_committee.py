@@ -4,7 +4,7 @@ N = 20 nodes of four classes with K = 10 and a pool of 12, so that sigma is 1.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -15,30 +15,32 @@ import pytest
 from numpy.typing import NDArray
 from protocol.federation import (
     Federation,
+    epoch_of,
     joined,
     node_policies,
-    reading_of,
     registered,
     skewed_counts,
 )
 from protocol.nodes import set_policy, signing_key
+from protocol.server import alter, asked, lost, stages_of
 
 from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import ProtocolError, RefusedError, UntrustedError
 from dubhe_flwr.he import pads
 from dubhe_flwr.he.sealing import prefixed, seal_bytes
 from dubhe_flwr.he.signing import PinnedKeys
-from dubhe_flwr.protocol import Batch, Coordinator, Fields, NodeFailure, Settings, Stage
+from dubhe_flwr.protocol import Batch, Coordinator, Fields, NodeFailure, Plan, Settings, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.settle import own_of
 from dubhe_flwr.protocol.rules.prices import advanced
 from dubhe_flwr.protocol.rules.rule import Population
-from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.committee import (
     CANDIDATES,
     SEALED_GROUP_KEY_BYTES,
     UNUSABLE_GROUP_KEY,
     Committee,
+    Member,
 )
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinStatus, OpenReply, OpenRequest
@@ -80,6 +82,41 @@ def members_of(nodes: Nodes) -> list[int]:
     return [places[place] for place in sorted(places)]
 
 
+def member_of(nodes: Nodes, node_id: int) -> Member:
+    """Return what a member has."""
+    found = joined(nodes, node_id).member
+    assert found is not None
+    return found
+
+
+def asked_to_open(nodes: Nodes) -> tuple[Batch, int, OpenRequest]:
+    """Play up to the first sum; return the batch, a member, and what it is asked."""
+    batch = nodes.until(Stage.OPEN)
+    node_id, request = next(iter(batch.requests.items()))
+    assert isinstance(request, OpenRequest)
+    return batch, node_id, request
+
+
+def bits(flags: Iterable[bool]) -> bytes:
+    """Return which nodes a sum covers, as it travels over the wire."""
+    return np.packbits(list(flags)).tobytes()
+
+
+def flipped(value: bytes) -> bytes:
+    """Return bytes of which the first one is changed."""
+    return bytes([value[0] ^ 1]) + value[1:]
+
+
+def joins_in(*plans: Plan) -> int:
+    """Return how often nodes had to register."""
+    return [report.stage for plan in plans for report in plan.stages].count(Stage.JOIN)
+
+
+def group_key_of(nodes: Nodes, node_id: int) -> bytes:
+    """Return the group key, as a registered node has it."""
+    return registered(nodes, node_id).keys[EPOCH_ID_BYTES:][: pads.KEY_BYTES]
+
+
 def open_with(nodes: Nodes, batch: Batch, node_id: int, **changes: Any) -> Fields:
     """Ask a member to open another sum instead of the batch's."""
     return nodes.handle(node_id, {**batch.fields[node_id], **changes})
@@ -92,44 +129,32 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number(pinned: bool) 
     batch = nodes.until(Stage.OPEN)
     honest, *others = reversed(members_of(nodes))
     victim = next(n for n in nodes.ids if n not in members_of(nodes))
-    label, vault = Label(REGISTRATION), vault_of(nodes)
+    label, vault = SumName(REGISTRATION), vault_of(nodes)
     requests: Any = batch.requests
     outcome: Any = nodes.step(nodes.deliver(batch))
-    own = joined(nodes, others[0])
-    assert own.registered is not None
-    sums = vault.read(own.registered.keys, label, outcome.fields[others[0]]["sums"], N)
-    left = np.array(sums, dtype=np.float64)
+    own, keys = joined(nodes, others[0]), registered(nodes, others[0]).keys
+    left = vault.read(keys, label, outcome.fields[others[0]]["sums"], N).astype(np.float64)
     population = Population(own.terms.frame, N, K, own.announced.num_volunteers(N), 3)
     deviations = own.terms.rule.deviations(population, 0)
     assert deviations is not None
     for node_id in nodes.ids:
         place = joined(nodes, node_id)
-        assert place.registered is not None
-        told = place.terms.rule.contribution(
-            own_of(nodes.policies[node_id], place, place.registered, N, 0), population
-        )
-        left -= told
+        told = own_of(nodes.policies[node_id], place, registered(nodes, node_id), N, 0)
+        left -= place.terms.rule.contribution(told, population)
     for node_id in others:
-        member = joined(nodes, node_id).member
-        assert member is not None
-        left -= vault.own_noise(member, requests[node_id], deviations)
+        left -= vault.own_noise(member_of(nodes, node_id), requests[node_id], deviations)
     # Besides the victim's own numbers, noise of sigma is left, as if nobody colluded.
-    of_one = left / deviations
-    assert 0.3 < float(np.sqrt(np.mean(of_one**2))) < 2.5
-    last = joined(nodes, honest).member
-    assert last is not None
-    assert left == pytest.approx(vault.own_noise(last, requests[honest], deviations))
+    assert 0.3 < float(np.sqrt(np.mean((left / deviations) ** 2))) < 2.5
+    noise = vault.own_noise(member_of(nodes, honest), requests[honest], deviations)
+    assert left == pytest.approx(noise)
     # The server lacks one pad of the victim's own message, which could be any number.
     row, number = nodes.ids.index(victim), vault.fields[REGISTRATION].number + 1
-    group = own.registered.keys[EPOCH_ID_BYTES:][: pads.KEY_BYTES]
     sent: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER]
     vector = pads.read(sent[row]["registration"], number)
     label_name, slots = prefixed(REGISTRATION.encode(), bytes(8)), (number - 1).to_bytes(8)
-    name = prefixed(label_name, slots, sha256(group).digest())
+    name = prefixed(label_name, slots, sha256(group_key_of(nodes, others[0])).digest())
     for node_id in others:
-        member = joined(nodes, node_id).member
-        assert member is not None
-        key = list(split(member.pad_keys, pads.KEY_BYTES))[row]
+        key = list(split(member_of(nodes, node_id).pad_keys, pads.KEY_BYTES))[row]
         vector = pads.difference(vector, pads.pad(key, name, number))
     assert int(np.median(vector)) > 2**50
 
@@ -140,15 +165,12 @@ class TestAMember:
     def test_it_opens_one_sum_of_each_exchange(self) -> None:
         """A second total or set is refused; the same request gets the same bytes."""
         nodes = federation()
-        batch = nodes.until(Stage.OPEN)
-        node_id, request = next(iter(batch.requests.items()))
-        assert isinstance(request, OpenRequest)
+        batch, node_id, request = asked_to_open(nodes)
         first = open_with(nodes, batch, node_id)
         again = open_with(nodes, batch, node_id, sequence=100)
         assert {**again, "sequence": 0} == {**first, "sequence": 0}
         fewer = bytes([request.covered[0] & 0x7F]) + request.covered[1:]
-        changed = bytes([request.total[0] ^ 1]) + request.total[1:]
-        for change in ({"covered": fewer}, {"total": changed}):
+        for change in ({"covered": fewer}, {"total": flipped(request.total)}):
             with pytest.raises(RefusedError, match="another sum"):
                 open_with(nodes, batch, node_id, sequence=101, **change)
 
@@ -163,18 +185,16 @@ class TestAMember:
     def test_what_it_refuses(self, exchange: int, rows: range, reason: str) -> None:
         """It refuses a sum over fewer than half, one out of turn, and one too many."""
         nodes = federation()
-        batch = nodes.until(Stage.OPEN)
-        covered = np.packbits([row in rows for row in range(N)]).tobytes()
-        field = "settlement" if exchange else "registration"
-        change: Any = {"exchange": exchange, "total": bytes(vault_of(nodes).vector_bytes(field))}
+        batch, node_id, _ = asked_to_open(nodes)
+        total = bytes(vault_of(nodes).vector_bytes("settlement" if exchange else REGISTRATION))
+        asked: Any = {"exchange": exchange, "covered": bits(row in rows for row in range(N))}
         with pytest.raises(RefusedError, match=reason):
-            open_with(nodes, batch, next(iter(batch.requests)), covered=covered, **change)
+            open_with(nodes, batch, node_id, total=total, **asked)
 
     def test_it_repeats_no_answer_without_end(self) -> None:
         """Opening a sum again takes as much work, and counts as an epoch."""
         nodes = federation()
-        batch = nodes.until(Stage.OPEN)
-        node_id = next(iter(batch.requests))
+        batch, node_id, _ = asked_to_open(nodes)
         set_policy(nodes, node_id, max_epochs_per_day=3)
         for sequence in (100, 101, 102):
             open_with(nodes, batch, node_id, sequence=sequence)
@@ -184,15 +204,13 @@ class TestAMember:
     def test_a_set_never_grows(self) -> None:
         """A node missing from one sum is in no later sum."""
         nodes = federation()
-        batch = nodes.until(Stage.OPEN)
-        node_id = next(iter(batch.requests))
-        most = np.packbits([row > 0 for row in range(N)]).tobytes()
-        all_of_them = np.packbits([True] * N).tobytes()
+        batch, node_id, request = asked_to_open(nodes)
+        most = bits(row > 0 for row in range(N))
         total = bytes(vault_of(nodes).vector_bytes("settlement"))
         open_with(nodes, batch, node_id, covered=most)
         more = {"sequence": 100, "exchange": 1, "total": total}
         with pytest.raises(RefusedError, match="not in the previous one"):
-            open_with(nodes, batch, node_id, covered=all_of_them, **more)
+            open_with(nodes, batch, node_id, covered=request.covered, **more)
         open_with(nodes, batch, node_id, covered=most, **more)
 
     def test_who_is_no_member_opens_nothing(self) -> None:
@@ -216,9 +234,9 @@ def test_no_order_of_requests_uses_a_pad_twice(seed: int, monkeypatch: pytest.Mo
         reply = answer(node_id, {**request, "sequence": latest + 1})
         return {**reply, "sequence": request["sequence"]}
 
-    def noted_hide(vault: Committee, keys: bytes, label: Label, values: Any) -> bytes:
-        hidden[keys, label].add(values.tobytes())
-        return hide(vault, keys, label, values)
+    def noted_hide(vault: Committee, keys: bytes, sum_name: SumName, values: Any) -> bytes:
+        hidden[keys, sum_name].add(values.tobytes())
+        return hide(vault, keys, sum_name, values)
 
     def noted_release(vault: Committee, member: Any, *rest: Any) -> OpenReply:
         reply = release(vault, member, *rest)
@@ -240,7 +258,7 @@ def test_no_order_of_requests_uses_a_pad_twice(seed: int, monkeypatch: pytest.Mo
             name = rng.choice(sorted(request.keys() - {"epoch", "stage", "version"}))
             value: Any = request[name]
             if isinstance(value, bytes) and value:
-                value = bytes([value[0] ^ 1]) + value[1:]
+                value = flipped(value)
             elif isinstance(value, int):
                 value = max(0, value + int(rng.integers(-1, 2)))
             with suppress(ProtocolError):
@@ -343,11 +361,10 @@ def test_the_first_keys_are_in_every_sample(seed: int) -> None:
         nodes.exchanges.clear()
         plan = nodes.play(server_round)
         assert plan.num_registered == 12
-        asked = {e.node_id for e in nodes.exchanges if e.stage == Stage.REGISTER}
-        assert len(asked) == 12
-        assert len(asked.intersection(nodes.ids[:CANDIDATES])) >= 3
-        joins = [report for report in plan.stages if report.stage == Stage.JOIN]
-        assert len(joins) <= (2 if server_round == 1 else 1)
+        registering = set(asked(nodes, Stage.REGISTER))
+        assert len(registering) == 12
+        assert len(registering.intersection(nodes.ids[:CANDIDATES])) >= 3
+        assert joins_in(plan) <= (2 if server_round == 1 else 1)
 
 
 def test_nobody_is_pushed_out_by_an_alias() -> None:
@@ -355,10 +372,8 @@ def test_nobody_is_pushed_out_by_an_alias() -> None:
     nodes = federation()
     thief, victim = nodes.ids[3], nodes.ids[5]
     set_policy(nodes, thief, alias="5")
-    for server_round in (1, 2):
-        assert nodes.play(server_round).num_registered == N
-    assert nodes.state.epoch is not None
-    names = nodes.state.epoch.aliases
+    assert [plan.num_registered for plan in nodes.rounds(1, 2)] == [N, N]
+    names = epoch_of(nodes).aliases
     own = {row: KEYS[row].public_key().public_bytes_raw()[:4].hex() for row in (3, 5)}
     found = names[thief], names[victim]
     assert found in {("5", f"5 ({own[5]})"), (f"5 ({own[3]})", "5")}
@@ -368,48 +383,44 @@ class TestALie:
     """A lying server, member or node costs an epoch, never the run."""
 
     @pytest.mark.parametrize("trusted_keys", [None, TRUSTED])
-    @pytest.mark.parametrize("lie", ["rank", "no", "garbage", "stranger", "alias", "samples"])
-    def test_a_node_that_lies_when_it_joins_stays_alone(self, lie: str, trusted_keys: Any) -> None:
+    @pytest.mark.parametrize(
+        "lie",
+        [{"rank": 0}, {"signature": None}, {"signature": bytes(96)}, {}, {"alias": "5"},
+         {"num-examples": 2**40}],
+        ids=["rank", "no signature", "garbage", "stranger", "alias", "samples"],
+    )  # fmt: skip
+    def test_a_node_that_lies_when_it_joins_stays_alone(
+        self, lie: dict[str, Any], trusted_keys: Any
+    ) -> None:
         """A node with a false place, signature or key is left out; the rest register at once."""
-        weighted = lie == "samples"
-        nodes = federation(
-            trusted_keys=trusted_keys, num_participants=12, equal_weights=not weighted
-        )
+        equal = "num-examples" not in lie
+        nodes = federation(trusted_keys=trusted_keys, num_participants=12, equal_weights=equal)
         liar, own = nodes.ids[12], signing_key(99)
-        strangers = PinnedKeys(own, [own.public_key(), *TRUSTED])
-        changes: dict[str, dict[str, Any]] = {
-            "rank": {"rank": 0}, "no": {"signature": None}, "garbage": {"signature": bytes(96)},
-            "alias": {"alias": "5"}, "samples": {"num-examples": 2**40},
-        }  # fmt: skip
-        if lie == "stranger":
+        if not lie:
+            strangers = PinnedKeys(own, [own.public_key(), *TRUSTED])
             set_policy(nodes, liar, pinned=strangers)
-        nodes.alter_reply = lambda stage, node_id, reply: (
-            {k: v for k, v in {**reply, **changes.get(lie, {})}.items() if v is not None}
-            if (stage, node_id) == (Stage.JOIN, liar)
-            else reply
+        told = {name: what for name, what in lie.items() if what is not None}
+        alter(
+            nodes,
+            Stage.JOIN,
+            lambda reply: {k: v for k, v in reply.items() if k not in lie} | told,
+            [liar],
         )
         for server_round in (1, 2):
             plan = nodes.play(server_round)
-            stages = [report.stage for report in plan.stages]
-            assert (plan.fallback, stages.count(Stage.JOIN)) == (False, 1)
-            assert nodes.state.epoch is not None
-            assert (liar in nodes.state.epoch.aliases) == (lie == "rank" and trusted_keys is None)
-            assert len(nodes.state.epoch.aliases) >= N - 1
+            assert (plan.fallback, joins_in(plan)) == (False, 1)
+            aliases = epoch_of(nodes).aliases
+            assert (liar in aliases) == ("rank" in lie and trusted_keys is None)
+            assert len(aliases) >= N - 1
 
-    @pytest.mark.parametrize("place", [0, 1])
-    def test_a_member_that_lies_costs_one_registration_in_all(self, place: int) -> None:
+    @pytest.mark.parametrize(("place", "field"), [(0, "sealed-keys"), (1, "signature")])
+    def test_a_member_that_lies_costs_one_registration_in_all(self, place: int, field: str) -> None:
         """Later committees leave that member out."""
         nodes = federation()
-        flip: Any = lambda told: bytes([told[0] ^ 1]) + told[1:]  # noqa: E731
-        field = "sealed-keys" if place == 0 else "signature"
-        nodes.alter_reply = lambda stage, node_id, reply: (
-            {**reply, field: flip(reply[field])}
-            if (stage, node_id) == (Stage.APPOINT, nodes.ids[place]) and reply[field]
-            else reply
-        )
+        lie: Any = lambda reply: {**reply, field: reply[field] and flipped(reply[field])}  # noqa: E731
+        alter(nodes, Stage.APPOINT, lie, [nodes.ids[place]])
         plans = nodes.rounds(1, 3)
-        stages = [report.stage for plan in plans for report in plan.stages]
-        assert stages.count(Stage.JOIN) == 4
+        assert joins_in(*plans) == 4
         assert not any(plan.fallback for plan in plans)
 
     @pytest.mark.parametrize(
@@ -444,22 +455,16 @@ class TestALie:
         nodes = federation()
         present = [node_id for row, node_id in enumerate(nodes.ids) if row not in absent]
         seal_garbage(nodes, nodes.ids[0], whom)
-        plans = [nodes.play(server_round, present) for server_round in (1, 2, 3)]
-        joins = [[report.stage for report in plan.stages].count(Stage.JOIN) for plan in plans]
-        assert joins[0] <= 3
-        assert joins[1:] == [1, 1]
-        assert nodes.state.epoch is not None
-        assert nodes.ids[0] not in nodes.state.epoch.committee
+        first, *later = (joins_in(nodes.play(number, present)) for number in (1, 2, 3))
+        assert first <= 3
+        assert later == [1, 1]
+        assert nodes.ids[0] not in epoch_of(nodes).committee
 
     def test_nodes_that_lie_about_their_key_are_believed_once(self) -> None:
         """They stay out, as they wish, and put one member behind the others, but no second one."""
         nodes, committees = federation(), []
         liars = [nodes.ids[row] for row in (6, 8, 12, 17)]
-        nodes.alter_reply = lambda stage, node_id, reply: (
-            NodeFailure(UNUSABLE_GROUP_KEY)
-            if stage == Stage.REGISTER and node_id in liars
-            else reply
-        )
+        alter(nodes, Stage.REGISTER, lambda _reply: NodeFailure(UNUSABLE_GROUP_KEY), liars)
         for server_round in range(1, 5):
             plan = nodes.play(server_round)
             assert plan.num_registered == N - len(liars)
@@ -470,11 +475,8 @@ class TestALie:
     def test_one_of_four_nodes_cannot_stop_the_rest(self) -> None:
         """It says in every epoch that its key does not open; the others go on without it."""
         nodes = federation(number=4, num_participants=3, determination=None, max_registered=20)
-        nodes.alter_reply = lambda stage, node_id, reply: (
-            NodeFailure(UNUSABLE_GROUP_KEY)
-            if (stage, node_id) == (Stage.REGISTER, nodes.ids[3])
-            else reply
-        )
+        complaint = NodeFailure(UNUSABLE_GROUP_KEY)
+        alter(nodes, Stage.REGISTER, lambda _reply: complaint, nodes.ids[3:])
         assert [plan.num_registered for plan in nodes.rounds(1, 3)] == [3, 3, 3]
 
     def test_three_nodes_have_room_for_the_members_noise(self) -> None:
@@ -487,58 +489,42 @@ class TestALie:
     def test_a_total_that_the_server_changes_is_noticed(self) -> None:
         """The server does not know the factors of the tag, and no node reads such a sum."""
         nodes = federation()
-
-        batch = nodes.until(Stage.OPEN)
-        request = next(iter(batch.requests.values()))
-        assert isinstance(request, OpenRequest)
+        batch, _, request = asked_to_open(nodes)
         first = int.from_bytes(request.total[:8], "big") + 1
         total = first.to_bytes(8, "big") + request.total[8:]
-        replies = {n: open_with(nodes, batch, n, total=total) for n in batch.requests}
-        sums = opened(nodes, batch, replies, total)
+        sums = opened_instead(nodes, batch, total)
         with pytest.raises(RefusedError, match="The sum is not valid"):
             settle_with(nodes, sums)
 
     def test_a_server_with_one_node_shifts_a_total_unnoticed(self) -> None:
         """The node knows the factors of the tag, so it can be changed along with the numbers."""
         nodes = federation()
-        batch = nodes.until(Stage.OPEN)
-        request: Any = next(iter(batch.requests.values()))
-        own, number = registered(nodes, nodes.ids[15]), vault_of(nodes).fields[REGISTRATION].number
-        group = own.keys[EPOCH_ID_BYTES:][: pads.KEY_BYTES]
-        name = prefixed(REGISTRATION.encode(), bytes(8))
-        shift = pads.tagged(
-            [2**18, *[0] * (number - 1)], pads.pad(group, prefixed(b"tag", name), number)
-        )
+        batch, _, request = asked_to_open(nodes)
+        number = vault_of(nodes).fields[REGISTRATION].number
+        name = prefixed(b"tag", prefixed(REGISTRATION.encode(), bytes(8)))
+        factors = pads.pad(group_key_of(nodes, nodes.ids[15]), name, number)
+        shift = pads.tagged([2**18, *[0] * (number - 1)], factors)
         total = pads.written(pads.total([pads.read(request.total, number + 1), shift]))
-        replies = {n: open_with(nodes, batch, n, total=total) for n in batch.requests}
-        settle_with(nodes, opened(nodes, batch, replies, total))
+        settle_with(nodes, opened_instead(nodes, batch, total))
 
     def test_members_who_were_shown_different_sums_open_none(self) -> None:
         """The server tells two members of one node fewer than the third."""
         nodes = federation()
-        batch = nodes.until(Stage.OPEN)
-        replies = {}
-        for place, node_id in enumerate(batch.requests):
-            rows = [place == 2 or row > 0 for row in range(N)]
-            covered = np.packbits(rows).tobytes()
-            replies[node_id] = open_with(nodes, batch, node_id, covered=covered)
-        request = next(iter(batch.requests.values()))
-        assert isinstance(request, OpenRequest)
-        sums = opened(nodes, batch, replies, request.total)
+        batch, _, request = asked_to_open(nodes)
+        told = [bits(place == 2 or row > 0 for row in range(N)) for place in range(3)]
+        sums = opened_instead(nodes, batch, request.total, told)
         with pytest.raises(RefusedError, match="The sum is not valid"):
             settle_with(nodes, sums)
 
     def test_a_lost_member_is_replaced(self) -> None:
         """The member is asked once more; then all nodes register again, with another committee."""
         nodes = federation()
-        nodes.alter_reply = lambda stage, node_id, reply: (
-            None if stage == Stage.OPEN and node_id == nodes.ids[1] else reply
-        )
+        alter(nodes, Stage.OPEN, lost, [nodes.ids[1]])
         plan = nodes.play(1)
         assert not plan.fallback
         assert [note for note in plan.notes if "failed because of 1;" in note]
-        stages = [report.stage for report in plan.stages]
-        assert stages.count(Stage.JOIN) == 2
+        stages = stages_of(plan)
+        assert joins_in(plan) == 2
         assert stages[: stages.index(Stage.OPEN) + 2].count(Stage.OPEN) == 2
 
     @pytest.mark.parametrize("absent", [(), (4, 5)], ids=["six candidates", "four"])
@@ -558,20 +544,13 @@ class TestALie:
         """A member, candidate or other node always sends garbage; some epoch does without it."""
         nodes = federation(num_participants=9, determination=Tries(1, pool=6))
         present = [n for row, n in enumerate(nodes.ids) if row not in absent]
-        objection = {"group-digest": b"", "sealed-keys": b"", field: numbers(*range(len(present)))}
-
-        def lie(at: str, node_id: int, reply: Any) -> Any:
-            if (at, node_id) != (stage, nodes.ids[liar]):
-                return reply
-            if stage == Stage.APPOINT:
-                return {**reply, **objection}
-            return {**reply, field: bytes([reply[field][0] ^ 1]) + reply[field][1:]}
-
-        nodes.alter_reply = lie
-        for server_round in (1, 2, 3):
+        objection = objecting(range(len(present)))
+        lie: Any = lambda reply: {**reply, field: flipped(reply[field])}  # noqa: E731
+        alter(nodes, stage, objection if stage == Stage.APPOINT else lie, [nodes.ids[liar]])
+        for server_round in (1, 2):
             plan = nodes.play(server_round, present)
             assert not plan.fallback
-            assert [report.stage for report in plan.stages].count(Stage.JOIN) <= 5
+            assert joins_in(plan) <= 5
 
     def test_two_strangers_in_a_committee_push_nobody_out(self) -> None:
         """They claim the first places and say that no other node is trusted; it costs an epoch."""
@@ -580,31 +559,31 @@ class TestALie:
         for row, liar in enumerate(liars, start=12):
             own = signing_key(row + 90)
             set_policy(nodes, liar, pinned=PinnedKeys(own, [own.public_key(), *TRUSTED]))
-        ranks = numbers(*[0 if node_id in liars else -1 for node_id in nodes.ids])
-        lies: dict[str, Fields] = {
-            Stage.JOIN: {"rank": 0},
-            Stage.APPOINT: {"group-digest": b"", "sealed-keys": b"", "ranks": ranks},
+        lies: dict[str, Callable[[Any], Fields]] = {
+            Stage.JOIN: lambda reply: {**reply, "rank": 0},
+            Stage.APPOINT: objecting(0 if node_id in liars else -1 for node_id in nodes.ids),
         }
         nodes.alter_reply = lambda stage, node_id, reply: (
-            {**reply, **lies.get(stage, {})} if node_id in liars else reply
+            lies[stage](reply) if node_id in liars and stage in lies else reply
         )
         plans = nodes.rounds(1, 2)
         assert [plan.num_registered for plan in plans] == [N - 2] * 2
-        stages = [report.stage for plan in plans for report in plan.stages]
-        assert stages.count(Stage.JOIN) == 3
+        assert joins_in(*plans) == 3
 
     def test_two_members_push_nobody_out(self) -> None:
         """They do not trust half of the nodes; the third accepted them, so it costs an epoch."""
         nodes = federation()
-        ranks = numbers(*[row if row < 10 else -1 for row in range(N)])
-        objection: Any = {"group-digest": b"", "sealed-keys": b"", "ranks": ranks}
-        nodes.alter_reply = lambda stage, node_id, reply: (
-            {**reply, **objection} if stage == Stage.APPOINT and node_id in nodes.ids[:2] else reply
-        )
+        ranks = (row if row < 10 else -1 for row in range(N))
+        alter(nodes, Stage.APPOINT, objecting(ranks), nodes.ids[:2])
         plans = nodes.rounds(1, 2)
         assert [plan.num_registered for plan in plans] == [N, N]
-        stages = [report.stage for plan in plans for report in plan.stages]
-        assert stages.count(Stage.JOIN) == 3
+        assert joins_in(*plans) == 3
+
+
+def objecting(ranks: Iterable[int]) -> Callable[[Any], Fields]:
+    """Return how a member objects that tells the server these places of the nodes it trusts."""
+    objection = {"group-digest": b"", "sealed-keys": b"", "ranks": numbers(*ranks)}
+    return lambda reply: {**reply, **objection}
 
 
 def seal_garbage(nodes: Nodes, liar: int, victims: Callable[[list[int]], Iterable[int]]) -> None:
@@ -645,18 +624,11 @@ def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
     simulation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nodes are charged before anyone knows who is in the sum; readers expect the full noise."""
-    nodes = federation(
-        pinned=False,
-        number=30,
-        simulation=simulation,
-        num_participants=12,
-        determination=Tries(1),
-    )
+    options: Any = {"simulation": simulation, "num_participants": 12, "determination": Tries(1)}
+    nodes = federation(pinned=False, number=30, **options)
     for node_id in nodes.ids:
         set_policy(nodes, node_id, simulated=simulation is not None)
-    nodes.alter_reply = lambda stage, node_id, reply: (
-        None if stage == Stage.REGISTER and node_id in nodes.ids[24:] else reply
-    )
+    alter(nodes, Stage.REGISTER, lost, nodes.ids[24:])
     added, expected = noise_of_members(monkeypatch), []
 
     def read(*args: Any) -> Any:
@@ -688,12 +660,11 @@ def test_two_group_keys_or_lengths_share_no_pads() -> None:
     """A first member hands out two; noise tagged under one would cancel in a tag of the other."""
     nodes = federation()
     nodes.until(Stage.OPEN)
-    place, vault = joined(nodes, nodes.ids[12]), vault_of(nodes)
-    assert place.registered is not None
-    keys, longer = place.registered.keys, terms_of(place.announced, 5).vault
+    keys, vault = registered(nodes, nodes.ids[12]).keys, vault_of(nodes)
+    longer = terms_of(joined(nodes, nodes.ids[12]).announced, 5).vault
     of_another = keys[:EPOCH_ID_BYTES] + bytes(pads.KEY_BYTES) + keys[-3 * 64 :]
     assert len(of_another) == len(keys)
-    label, sent = Label(REGISTRATION), []
+    label, sent = SumName(REGISTRATION), []
     for each, own in ((vault, keys), (vault, of_another), (longer, keys)):
         number = each.fields[REGISTRATION].number
         vector = each.hide(own, label, np.zeros(number, np.int64))
@@ -733,11 +704,18 @@ def numbers(*values: int) -> bytes:
     return np.array(values, dtype=">i8").tobytes()
 
 
-def opened(nodes: Nodes, batch: Batch, replies: Any, total: bytes) -> bytes:
-    """Return the sum that a server makes from the members' answers."""
-    request = next(iter(batch.requests.values()))
+def opened_instead(
+    nodes: Nodes, batch: Batch, total: bytes, covered: Sequence[bytes] | None = None
+) -> bytes:
+    """Return the sum that a server makes from what it asked members instead of the batch."""
+    _, request = next(iter(batch.requests.items()))
     assert isinstance(request, OpenRequest)
-    parts = [OpenReply(replies[n]["sealed"], replies[n]["signature"]) for n in batch.requests]
+    sets = covered or [request.covered] * len(batch.requests)
+    replies: list[Any] = [
+        open_with(nodes, batch, node_id, total=total, covered=covered)
+        for node_id, covered in zip(batch.requests, sets, strict=True)
+    ]
+    parts = [OpenReply(reply["sealed"], reply["signature"]) for reply in replies]
     return vault_of(nodes).opened(total, request.covered, parts)
 
 
@@ -748,20 +726,6 @@ def settle_with(nodes: Nodes, sums: bytes) -> None:
     told = {"sums": sums, "num-clients": N, "exchange": 0}
     draws = {"first-round": 1, "num-rounds": 1, "num-tries": 1}
     nodes.handle(nodes.ids[12], {**header, **told, **draws})
-
-
-def test_nothing_is_told_apart_from_chance() -> None:
-    """Nodes' messages for equal labels share nothing, with each other or with earlier ones."""
-    nodes = federation()
-    nodes.rounds(1, 2)
-    sent: list[Any] = [e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER]
-    vectors: NDArray[np.uint64] = np.array(
-        [np.frombuffer(reply["registration"], dtype=">u8", count=5) for reply in sent]
-    )
-    assert len(np.unique(vectors)) == vectors.size
-    mean = vectors.astype(np.float64).mean() / pads.PRIME
-    assert mean == pytest.approx(0.5, abs=0.15)  # five standard deviations of a hundred numbers
-    assert reading_of(nodes, nodes.ids[0]).probability > 0
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from protocol.federation import dubhe, encrypted, joined, registered
+from protocol.federation import dubhe, encrypted, joined
 from protocol.nodes import COUNTS, SCALE, federation, next_request, refuses
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError
@@ -96,21 +96,6 @@ def test_a_million_draws_are_refused_before_one_is_made(monkeypatch: pytest.Monk
     session = ClientSession(nodes.policies[node_id], nodes.session(node_id).memory)
     with pytest.raises(RefusedError, match="draws of this epoch are used up"):
         session.handle({**request, "num-tries": 49})
-
-
-def test_settling_gets_no_more_draws_than_asking_for_them() -> None:
-    """The server asks for too many along with the sum, before the node reads it or afterwards."""
-    nodes = federation(thresholds="search")
-    batch: Any = nodes.until(Stage.SETTLE)
-    batch = nodes.step(nodes.deliver(batch))  # the second sum settles the rule
-    node_id, request = next(iter(batch.fields.items()))
-    many = {**request, "num-rounds": 1, "num-tries": 49}
-    refuses(nodes, node_id, many, RefusedError, "draws of this epoch are used up")
-    nodes.handle(node_id, {**request, "num-rounds": 1, "num-tries": 48})
-    later = {**request, "sequence": 50, "num-rounds": 1, "num-tries": 1}
-    refuses(nodes, node_id, later, RefusedError, "draws of this epoch are used up")
-    refuses(nodes, node_id, {**later, "stage": "participate"}, RefusedError, "are used up")
-    assert registered(nodes, node_id).num_draws == 48
 
 
 def test_epochs_without_end_are_refused_for_the_day() -> None:

@@ -184,20 +184,6 @@ def test_twelve_nodes_tell_nothing() -> None:
     assert np.array_equal(told[0], told[1])
 
 
-def test_the_epsilon_of_the_threat_model() -> None:
-    """At delta 1e-5, ten classes: 29 for four sums at sigma 1.5, 50 for the whole budget."""
-
-    def epsilon(num_sums: float, sigma: float) -> float:
-        cost = num_sums * NUM_CLASSES / (2.0 * sigma**2)
-        return float(cost + 2.0 * np.sqrt(cost * np.log(1e5)))
-
-    assert epsilon(4, 1.5) == pytest.approx(29.1, abs=0.1)
-    for continues, sigma in ((False, 1.5), (True, 3.0)):
-        most = Prices().sum_budget(Frame(NUM_CLASSES, 100, continues=continues), 40)
-        assert most == int(4.0 * sigma**2)
-        assert epsilon(most, sigma) == pytest.approx(50.3, abs=0.1)
-
-
 class TestTheOnlyHolderOfAClass:
     """A node that knows the distribution of all other clients guesses this client's labels."""
 
@@ -248,8 +234,8 @@ class TestAllClientsTogether:
         assert median(joint, number, seeds) > 0.95
 
     def test_without_noise_they_show(self) -> None:
-        """Twenty budgets reveal nearly everything without noise, and not half as much with it."""
-        plain, noisy = (joint(20, 0, noise, budgets=20.0) for noise in (0.0, Prices.noise))
+        """Ten budgets reveal nearly everything without noise, and not half as much with it."""
+        plain, noisy = (joint(20, 0, noise, budgets=10.0) for noise in (0.0, Prices.noise))
         assert plain < 0.35
         assert noisy > BOUND - MARGIN
 
@@ -264,7 +250,7 @@ class TestAnAttackerWhoKnowsTheOthers:
         bound = LAST_CLIENT if unknown == 1 else BOUND
         assert median(partial(all_but, unknown), number, seeds) > bound - MARGIN
 
-    @pytest.mark.parametrize(("number", "seeds"), SIZES)
+    @pytest.mark.parametrize(("number", "seeds"), [(20, 3), *SIZES[1:]])
     def test_warm_periods(self, number: int, seeds: int) -> None:
         """Up to 60 periods at nearly the same prices tell no more than as many other sums."""
 
@@ -292,7 +278,7 @@ class TestColludingNodes:
     def test_all_nodes_but_one_read_it(self) -> None:
         """A single node's noise is not enough: the bound does not hold."""
         attack = partial(colluding, 19)
-        assert median(attack, 20, 10) < 0.5
+        assert median(attack, 20, 5) < 0.5
         assert median(attack, 20, 3, noise=0.0) < 0.1
 
 
@@ -324,6 +310,7 @@ class TestACommittee:
 class TestLabelsThatChangeAllTheTime:
     """Each change of labels, however small, starts a new budget."""
 
+    @SLOW
     def test_four_budgets_tell_a_client(self) -> None:
         """The bound does not hold for an attacker who knows all other clients."""
         assert 0.3 < median(many_budgets, 20, 6) < 0.75

@@ -7,7 +7,6 @@ from dubhe_flwr.simulation import run_in_process
 
 OUTCOMES = {
     "sklearn": (1.0, 1e6),  # of the weights
-    "tabular": (0.1, 1e6),
     "xgboost": (5 * small_apps.ROUNDS, 5 * small_apps.ROUNDS),  # trees
     "masked": (0.1, 1e6),
     "advanced": (0.5, 1.0),  # accuracy

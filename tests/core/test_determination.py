@@ -103,13 +103,6 @@ def test_clients_count_by_their_weight(weights: list[float], eighths: int, seed:
     assert found == pytest.approx(distance + eighths / 8 * local, abs=2e-4)
 
 
-def test_local_skew_costs_nothing_unless_it_has_a_price() -> None:
-    """Without a price, the first of two equally uniform sums wins, whatever their local skew."""
-    one_class_each = FIXED_POINT_SCALE * np.array([[1, 1, 2], [1, 1, 1]])
-    assert [np.argmin(scores_of(one_class_each, price)) for price in (0.0, 0.001)] != [0, 0]
-    assert np.argmin(scores_of(one_class_each)) == 0
-
-
 @st.composite
 def distribution_sums(draw: st.DrawFn) -> list[list[int]]:
     """Draw the summed distributions of some tries, with equal totals and many exact ties."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dubhe_flwr.core.randomness import generator, private_draws, simulated_draws
@@ -17,6 +17,7 @@ paths = st.tuples(
 )
 
 
+@settings(max_examples=30)
 @given(one=paths, other=paths)
 def test_only_equal_paths_share_numbers(one: tuple[int, Path], other: tuple[int, Path]) -> None:
     """Two generators give the same numbers if and only if seed and path are equal."""

@@ -69,17 +69,6 @@ def test_category_follows_algorithm_1(client: Client) -> None:
     assert dominating_category(counts, codebook, floats) == expected
 
 
-@pytest.mark.parametrize("total", [100, 300, 700, 128_000])
-def test_every_hundredth_is_reached_exactly(total: int) -> None:
-    """A class dominates at exactly a two-decimal threshold, and not one sample below it."""
-    codebook = Codebook((1, 3))
-    for hundredths in range(51, 101):
-        enough, sigma = hundredths * total // 100, {1: float(f"{hundredths / 100:.2f}")}
-        assert dominating_category([0, enough, total - enough], codebook, sigma) == (1,)
-        few = enough - 1
-        assert dominating_category([0, few, total - few], codebook, sigma) != (1,)
-
-
 @pytest.mark.parametrize(
     "label_counts",
     [

@@ -2,19 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dubhe_flwr.core.codebook import Codebook
-from dubhe_flwr.core.distribution import (
-    FIXED_POINT_SCALE,
-    distance_to_uniform,
-    fixed_point_distribution,
-)
-from dubhe_flwr.core.registration import check_thresholds, participation_probability
+from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
+from dubhe_flwr.core.registration import check_thresholds
 from dubhe_flwr.core.search import best_candidate, candidate_grid, search_contribution
 from dubhe_flwr.errors import SettingsError
-from dubhe_lab.data.measures import overall_registry
 
 
 @pytest.mark.parametrize("reference_set", [(1, 2, 10), (1, 10), (1, 3, 26), (10,)])
@@ -27,33 +20,6 @@ def test_grid_holds_valid_thresholds(reference_set: tuple[int, ...]) -> None:
     for candidate in grid:
         assert check_thresholds(codebook, candidate) == candidate
         assert all(size * share <= 1 for size, share in candidate.items())
-
-
-@settings(max_examples=20)
-@given(seed=st.integers(0, 500), num_participants=st.integers(1, 30))
-def test_sums_match_the_definition(seed: int, num_participants: int) -> None:
-    """Summed contributions give E[p_o] = sum P_k p_k / sum P_k, and the best candidate with it."""
-    rng = np.random.default_rng(seed)
-    codebook = Codebook((1, 2, 4))
-    grid = candidate_grid(codebook)
-    counts = rng.integers(0, 20, (25, 4)) ** 2 + np.eye(4, dtype=np.int64)[np.arange(25) % 4]
-    registered = [overall_registry(counts, codebook, c) for c in grid]
-    likely = np.array(
-        [participation_probability(overall, num_participants)[own] for overall, own in registered]
-    )
-    contributions = [
-        search_contribution(fixed_point_distribution(row), likely[:, k])
-        for k, row in enumerate(counts)
-    ]
-    sums = np.sum(contributions, axis=0)
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    distances = []
-    for row, probability in zip(sums, likely, strict=True):
-        expected = probability @ shares / probability.sum()
-        assert row[:-1] / row[-1] == pytest.approx(expected, abs=1e-4)
-        assert row[-1] / FIXED_POINT_SCALE == pytest.approx(probability.sum(), abs=1e-4)
-        distances.append(distance_to_uniform(expected))
-    assert distances[best_candidate(sums)] == pytest.approx(min(distances), abs=1e-3)
 
 
 def test_contribution_is_rounded_to_the_nearest() -> None:

@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from importlib import import_module
 from pathlib import Path
 from runpy import run_path
@@ -18,6 +18,7 @@ from dubhe_flwr.rules import Paper, Prices
 from dubhe_lab.experiments.options import parameters_of
 
 API = ROOT / "docs" / "reference" / "api"
+DOCUMENTED = [Settings, Options, Prices, Paper, Node, Limits]
 REFERENCE = sorted(set(API.glob("*.md")) - {API / "index.md"})
 
 
@@ -80,7 +81,7 @@ def test_the_options_of_commands_are_filled_in(built: Path) -> None:
     assert ">0<" in seed
 
 
-@pytest.mark.parametrize("documented", [Settings, Options, Prices, Paper, Node, Limits])
+@pytest.mark.parametrize("documented", DOCUMENTED)
 def test_the_page_of_settings_has_a_row_for_each(built: Path, documented: type) -> None:
     """The tables are filled in, and no docstring leaves a field out."""
     page = (built / "reference/settings.html").read_text()
@@ -88,6 +89,24 @@ def test_the_page_of_settings_has_a_row_for_each(built: Path, documented: type) 
     inherited = fields(Limits) if documented is Node else ()
     assert {*names, *(own.name for own in inherited)} == {own.name for own in fields(documented)}
     assert all(f'<span class="pre">{name}</span>' in page for name in names)
+
+
+def as_written(default: object) -> str:
+    """Return a default as docstrings write it."""
+    if isinstance(default, str):
+        return f'"{default}"'
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+@pytest.mark.parametrize("documented", DOCUMENTED)
+def test_documented_defaults_are_those_of_the_code(documented: type) -> None:
+    """So nobody weakens a default, such as a node's smallest cohort, without a word."""
+    defaults = {own.name: own.default for own in fields(documented)}
+    for parameter in parameters_of(documented):
+        own = [defaults[name] for name in parameter.names if name in defaults]
+        written = ", ".join(map(as_written, own))
+        if not {None, MISSING} & {*own}:
+            assert parameter.kind.endswith(f"(default: {written})")
 
 
 def test_pages_need_no_network(built: Path) -> None:

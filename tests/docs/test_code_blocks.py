@@ -25,13 +25,20 @@ SYSTEM |= {"ruff", "ssh-keygen"}
 @pytest.mark.usefixtures("few_rounds")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
 def test_the_blocks_of_a_page_run(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A reader may paste the blocks one after the other."""
+    """A reader may paste the blocks one after the other; they print what the page says."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dubhe_lab.experiments.my_federation._REGISTRATIONS", 1)
     namespace: dict[str, Any] = {"__name__": "__docs__"}
     for block in blocks(page, "python"):
         exec(compile(block, str(page), "exec"), namespace)  # noqa: S102 - our own documentation
+    printed = capsys.readouterr().out
+    shown = re.findall(r"(?sm)^```text printed\n(.*?)^```$", page.read_text())
+    assert all(each in printed for each in shown)
 
 
 def test_a_block_that_does_not_run_says_why(tmp_path: Path) -> None:

@@ -5,13 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apis import MODEL, label_counts
+from apis import MODEL, TRAIN
 from docs.pages import ROOT, blocks
-from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
-from flwr.clientapp import ClientApp
-
-from dubhe_flwr.clientapp import register_dubhe
-from dubhe_flwr.simulation import InProcessGrid
+from flwr.app import ArrayRecord
 
 PAGE = ROOT / "docs" / "explanation" / "differential_privacy.md"
 NUM_NODES, NUM_PARTICIPANTS, LIMIT = 9, 4, 2
@@ -33,18 +29,6 @@ def train(names: dict[str, Any], num_rounds: int, seed: int = 0) -> Counter[int]
 
     `seed` fixes the node ids.
     """
-    trained: Counter[int] = Counter()
-    app = ClientApp()
-
-    @app.train()
-    def count(message: Message, context: Context) -> Message:
-        trained[int(context.node_config["partition-id"])] += 1
-        metrics = MetricRecord({"num-examples": 1})
-        model = message.content.array_records["arrays"].to_numpy_ndarrays()
-        arrays = ArrayRecord([array + 1.0 for array in model])
-        return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
-
-    register_dubhe(app, label_counts, simulated=True)
     private = names["DifferentialPrivacyServerSideFixedClipping"](
         names["Counting"](fraction_evaluate=0.0), 1.0, 1.0, num_sampled_clients=NUM_PARTICIPANTS
     )
@@ -56,9 +40,9 @@ def train(names: dict[str, Any], num_rounds: int, seed: int = 0) -> Counter[int]
         seed=1,
         on_failure="random",
     )
-    grid = InProcessGrid(app, NUM_NODES, seed=seed)
+    grid = TRAIN.grid(num_nodes=NUM_NODES, seed=seed)
     strategy.start(grid, ArrayRecord(MODEL), num_rounds=num_rounds)
-    return trained
+    return Counter(node for kind, batch in grid.batches if kind == "train" for node in batch)
 
 
 def test_nobody_trains_more_often_even_after_a_restart(names: dict[str, Any]) -> None:

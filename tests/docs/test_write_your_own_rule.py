@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from apis import Api, in_both_apis
 from docs.pages import ROOT, blocks
 from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, reading_of
@@ -58,13 +57,3 @@ def test_what_does_not_add_up_is_refused() -> None:
         entropy_rule().settle(
             Own(COUNTS[0]), Population(FRAME, 6, 3, 3), None, np.array([SCALE, SCALE])
         )
-
-
-@in_both_apis
-def test_both_apis_take_the_rule(api: Api) -> None:
-    """The strategy is given the rule, and the nodes find it by its name."""
-    strategy = api.dubhe(num_participants=3, rule=entropy_rule())
-    counts = lambda context: COUNTS[int(context.node_config["partition-id"])]  # noqa: E731
-    api.run(strategy, api.grid(counts, num_nodes=len(COUNTS)), 2)
-    assert (strategy.plan.rule, strategy.plan.num_registered) == ("Entropy()", len(COUNTS))
-    assert len(strategy.plan.participants) == 3

@@ -1,11 +1,13 @@
-"""Tests of the public key and of what it accepts as a ciphertext."""
+"""Tests of the public key: what it accepts as a ciphertext, and how it adds them up."""
 
 import hashlib
 import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dubhe_flwr.errors import InvalidCiphertextError, MalformedMessageError
+from dubhe_flwr.errors import InvalidCiphertextError, MalformedMessageError, SettingsError
 from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.secret_key import SecretKey
 
@@ -48,17 +50,20 @@ def test_invalid_ciphertext_is_found(secret_key: SecretKey, bad_vectors: dict[st
             secret_key.public_key.parse(bad_vectors[name])
 
 
-def test_vector_is_valid_only_as_a_whole(secret_key: SecretKey) -> None:
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_vector_is_valid_only_as_a_whole(secret_key: SecretKey, place: int) -> None:
     """One bad ciphertext anywhere, or a wrong number of them, makes a vector invalid."""
     public_key = secret_key.public_key
-    good = [secret_key.encrypt([value]) for value in range(3)]
-    assert public_key.is_valid(b"".join(good), 3)
-    assert not public_key.is_valid(b"".join(good), 2)
+    good = secret_key.encrypt([0, 1, 2])
+    assert public_key.is_valid(good, 3)
+    assert not public_key.is_valid(good, 2)
     assert not public_key.is_valid(b"", 0)
-    for place in range(3):
-        spoiled = [*good]
-        spoiled[place] = public_key.n.to_bytes(128, "big")
-        assert not public_key.is_valid(b"".join(spoiled), 3)
+    # A multiple of a prime passes the range check, but not the sum.
+    spoilt = (secret_key._p * 99).to_bytes(128, "big")
+    spoilt = good[: 128 * place] + spoilt + good[128 * (place + 1) :]
+    assert not public_key.is_valid(spoilt, 3)
+    with pytest.raises(InvalidCiphertextError, match="is_valid"):
+        public_key.add_up([good, spoilt, good], 3)
 
 
 def test_both_ends_of_the_range_are_valid(secret_key: SecretKey) -> None:
@@ -68,3 +73,26 @@ def test_both_ends_of_the_range_are_valid(secret_key: SecretKey) -> None:
     assert public_key.is_valid(one)
     assert secret_key.decrypt(one) == [0]
     assert public_key.parse(last) == [public_key.n_square - 1]
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 2**200), st.integers(0, 2**200)), min_size=1, max_size=8)
+)
+def test_sum_adds_plaintexts_place_by_place(
+    secret_key: SecretKey, rows: list[tuple[int, int]]
+) -> None:
+    """The product of encryptions decrypts to the sum, slot by slot."""
+    expected = [sum(column) for column in zip(*rows, strict=True)]
+    total = secret_key.public_key.add_up((secret_key.encrypt(row) for row in rows), 2)
+    assert secret_key.decrypt(total) == expected
+    assert len(total) == 256
+
+
+def test_invalid_vectors_are_not_added(secret_key: SecretKey) -> None:
+    """A vector of the wrong length or out of range is refused, and so is an empty sum."""
+    good = secret_key.encrypt([1, 2])
+    for bad in (good[:128] + bytes(128), good[:128], good + good[:128], b""):
+        with pytest.raises(InvalidCiphertextError):
+            secret_key.public_key.add_up([good, bad], 2)
+    with pytest.raises(SettingsError, match="no vectors"):
+        secret_key.public_key.add_up([])

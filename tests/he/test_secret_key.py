@@ -35,20 +35,6 @@ def test_decryption_agrees_with_phe(secret_key: SecretKey, data: st.DataObject) 
     assert [private.raw_decrypt(int(ciphertext)) for ciphertext in ours] == plaintexts
 
 
-def test_obfuscation_is_fresh_and_uniform_modulo_each_prime(secret_key: SecretKey) -> None:
-    """Ciphertexts differ, and their quadratic characters are fair: above 44 once in 6e8 runs."""
-    num_draws = 1024
-    vector = secret_key.encrypt([1] * num_draws)
-    ciphertexts = secret_key.public_key.parse(vector, num_draws)
-    p, q = secret_key._p, secret_key._q
-    for prime in (p, q, p**2, q**2):
-        assert len({ciphertext % prime for ciphertext in ciphertexts}) == num_draws
-    pairs = [(gmpy2.legendre(c, p), gmpy2.legendre(c, q)) for c in ciphertexts]
-    observed = [pairs.count((a, b)) for a in (-1, 1) for b in (-1, 1)]
-    expected = num_draws / 4
-    assert sum((count - expected) ** 2 / expected for count in observed) < 44
-
-
 def test_randomness_is_drawn_from_every_unit(
     secret_key: SecretKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ from dubhe_flwr.protocol import (
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.node.memory import Membership, Reading, Registration
-from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.paillier import Paillier
 from dubhe_flwr.protocol.wire.terms import Terms
 from dubhe_flwr.rules import Paper, Prices, Tries
@@ -257,7 +257,7 @@ def secret_key(node: Membership) -> SecretKey:
 def decrypted(node: Membership, field: str, vector: bytes) -> NDArray[np.int64]:
     """Decrypt and unpack a vector as a registered node could, or read one that is in the clear."""
     assert node.registered is not None
-    label, most = Label(field), node.announced.max_clients
+    label, most = SumName(field), node.announced.max_clients
     return node.terms.vault.read(node.registered.keys, label, vector, most)
 
 

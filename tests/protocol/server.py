@@ -14,7 +14,7 @@ from dubhe_flwr.protocol import NodeFailure, Plan, StageReport
 from dubhe_flwr.protocol.coordinator.agent_tasks import AgentTask
 from dubhe_flwr.protocol.coordinator.context import Awaiting, CoordinatorState
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine
-from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults import SumName
 
 AwaitingT = TypeVar("AwaitingT", bound=Awaiting)
 Nodes = Federation[CoordinatorState]
@@ -117,7 +117,7 @@ def with_liars(
         vault, keys = node.terms.vault, registered(nodes, node_id).keys
         values: NDArray[np.int64] = np.zeros(vault.fields[field].number, np.int64)
         if node.announced.in_the_clear:  # where no more than honest numbers are told
-            return {**reply, field: vault.hide(keys, Label(field), spoil(values))}
+            return {**reply, field: vault.hide(keys, SumName(field), spoil(values))}
         return {**reply, field: encrypted(node, field, spoil(values))}
 
     nodes.alter_reply = alter

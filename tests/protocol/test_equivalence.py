@@ -172,13 +172,16 @@ FORTY = Case((1, 2, 5), {1: 0.6, 2: 0.3}, 40, 13, 6, seed=9, style=1)
             marks=pytest.mark.slow,
             id="N=300",
         ),
-        Case((1, 62), {1: 0.5}, 50, 15, 5, seed=2, style=1),
+        pytest.param(
+            Case((1, 2, 10), "search", 45, 10, 4, seed=7, style=1),
+            marks=pytest.mark.slow,
+            id="N=45",
+        ),
         Case((1, 2, 3, 28), {1: 0.5, 2: 0.25, 3: 0.125}, 40, 14, 5, seed=3, style=0),
         Case((2, 62), {2: 0.5}, 40, 39, 8, seed=4, style=2),
         Case((2,), {}, 60, 10, 60, seed=5, style=0),
         Case((2,), {}, 12, 5, 2, 0, 1, pool=2, equal_weights=False),
         Case((2,), {}, 5, 3, 2, seed=0, style=0),  # a sum over all but two is refused
-        Case((1, 2, 10), "search", 45, 10, 4, seed=7, style=1),
         replace(FORTY, registration_interval=3, rounds_per_draw=3, equal_weights=False),
         replace(FORTY, registration_interval=3, pool=3, thresholds="search"),
         replace(FORTY, rounds_per_draw=3, pool=3, equal_weights=False),

@@ -104,7 +104,7 @@ def test_labels_change_no_message_and_no_size(
     assert len(one) > 6 * NUM_CLIENTS
 
 
-@pytest.mark.parametrize("labels", [[1, 0, 0, 0], [0, 0, 0, 10**9], [2**38] * 4])
+@pytest.mark.parametrize("labels", [[1, 0, 0, 0], [2**38] * 4])
 def test_with_prices_labels_change_no_size(labels: list[int]) -> None:
     """Each node gets the same messages; only how often all are asked to settle may change."""
     counts = skewed_counts(40)

@@ -10,7 +10,7 @@ from flwr.server.compat.grid_client_proxy import GridClientProxy
 from flwr.serverapp import Grid
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.server import SelectedClients, _clients_of
+from dubhe_flwr.server import _clients_of
 
 
 class Foreign(ClientProxy):
@@ -47,13 +47,3 @@ def test_nodes_may_leave_while_clients_are_listed() -> None:
         manager.register(Leaving(node_id, cast("Grid", None), run_id=1))
     assert list(_clients_of(manager)) == [1, 2, 3]
     assert list(_clients_of(manager)) == [1, 3]
-
-
-def test_all_selected_clients_are_offered() -> None:
-    """All selected clients are offered, and no other, however many the strategy asks for."""
-    clients = [Foreign("1"), Foreign("2")]
-    offered = SelectedClients(clients)
-    assert offered.num_available() == 2
-    assert offered.sample(1, 99) == clients
-    assert offered.all() == {"1": clients[0], "2": clients[1]}
-    assert offered.wait_for(99)

@@ -28,7 +28,7 @@ from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy
 from dubhe_flwr.protocol.node.memory import Allowance, Membership, Registration
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Population, Settled
-from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.committee import Committee, Member, _bound
 from dubhe_flwr.protocol.vaults.paillier import Paillier
 from dubhe_flwr.protocol.wire.codec import decode
@@ -190,7 +190,7 @@ def test_a_sum_that_a_committee_opens(case: Case) -> None:
     assert _bound(made, state).hex() == case["group-key"]
     goes_on = Committee(replace(told, continues=inputs.EPOCH), vault.fields)
     assert goes_on.opened_state(request, made) == state
-    label = Label(case["field"], case["exchange"])
+    label = SumName(case["field"], case["exchange"])
     epoch, group = bytes.fromhex(case["epoch"]), bytes.fromhex(case["group-key"])
     by_node = [[bytes.fromhex(key) for key in row] for row in case["pad-keys"]]
     keys = [epoch + group + bytes(96) + b"".join(row) for row in by_node]
@@ -350,7 +350,7 @@ def check_reply(node: ClientSession, step: Case, reply: Fields) -> None:
         assert joined.registered is not None
         vector: Any = reply[name]
         field = "settlement" if name == "contribution" else name
-        label = Label(field, 0 if field == name else 1)
+        label = SumName(field, 0 if field == name else 1)
         found = joined.terms.vault.read(joined.registered.keys, label, vector, 1)
         assert found.tolist() == numbers
 

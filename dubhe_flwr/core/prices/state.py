@@ -10,7 +10,7 @@ import numpy as np
 from dubhe_flwr.core.prices.newton import Floats
 from dubhe_flwr.errors import RefusedError
 
-MEMORY: Final = 6
+REMEMBERED_EXCHANGES: Final = 6
 """Number of latest exchanges that a fit takes into account."""
 
 _LARGEST: Final = 2.0**40
@@ -58,7 +58,7 @@ class PriceState:
     def with_exchange(self, means: Floats, variance: float) -> Self:
         """Return the state after an exchange that gave these means at its point."""
         latest = (*self.point, *means.tolist(), variance)
-        history = (latest, *self.history)[:MEMORY]
+        history = (latest, *self.history)[:REMEMBERED_EXCHANGES]
         return replace(self, num_sums=self.num_sums + 1, history=history)
 
     def renewed(self) -> Self:

@@ -23,7 +23,7 @@ class TriedRound:
     def ready(self, chosen: int = 0) -> DeterminedRound:
         """Return the round with one try's clients as participants, by default the first try's."""
         return DeterminedRound(
-            members=tuple(self.tries[chosen].tolist()),
+            trained=tuple(self.tries[chosen].tolist()),
             available=tuple(np.flatnonzero(self.drawn.available).tolist()),
             unwilling=self.drawn.unwilling,
             num_tries=len(self.tries),

@@ -29,7 +29,7 @@ class DeterminedRound:
     Nodes are given by their index in `Epoch.registered`, in ascending order.
     """
 
-    members: tuple[int, ...]  # nodes that train
+    trained: tuple[int, ...]  # indices of the nodes that train
     available: tuple[int, ...]  # nodes that may replace a member that has left
     unwilling: tuple[int, ...]  # nodes that will not train in this round
     num_tries: int  # number of tries to choose from
@@ -43,9 +43,9 @@ class DeterminedRound:
         Replacements are drawn uniformly from the registered nodes that are connected and willing.
         The ids are ordered by alias.
         """
-        kept = [index for index in self.members if registered[index] in present]
-        if len(kept) < len(self.members):
-            chosen = set(self.members)
+        kept = [index for index in self.trained if registered[index] in present]
+        if len(kept) < len(self.trained):
+            chosen = set(self.trained)
             others = [i for i in self.available if i not in chosen and registered[i] in present]
             missing = min(len(chosen) - len(kept), len(others))
             rng = generator(seed, "replace", server_round)

@@ -18,7 +18,7 @@ from dubhe_flwr.protocol.node.memory import (
 )
 from dubhe_flwr.protocol.node.policy import NodePolicy, read_label_counts
 from dubhe_flwr.protocol.node.settle import own_of, population_of, share_of_budget
-from dubhe_flwr.protocol.vaults import Label, Seat
+from dubhe_flwr.protocol.vaults import Seat, SumName
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import (
     JoinReply,
@@ -118,8 +118,8 @@ def register(
         numbers = terms.rule.continued(own, population, result)
     hide = partial(terms.vault.hide, keys)
     reply = RegisterReply(
-        hide(Label(REGISTRATION), numbers),
-        hide(Label(DISTRIBUTION), terms.weighted_distribution(own))
+        hide(SumName(REGISTRATION), numbers),
+        hide(SumName(DISTRIBUTION), terms.weighted_distribution(own))
         if announced.has_agent
         else None,
     )

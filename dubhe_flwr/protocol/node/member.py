@@ -8,7 +8,7 @@ from dubhe_flwr.protocol.node.guards import registration_of
 from dubhe_flwr.protocol.node.memory import Keep, Membership
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.settle import population_and_noise, simulated_noise
-from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.committee import Committee, Member
 from dubhe_flwr.protocol.vaults.vault import Numbers
 from dubhe_flwr.protocol.wire.messages import AppointReply, AppointRequest, OpenReply, OpenRequest
@@ -38,11 +38,11 @@ def open_sum(policy: NodePolicy, joined: Membership, request: OpenRequest, keep:
         raise RefusedError("This node is not a member of the committee.")
     if request.exchange >= rule.num_sums(joined.terms.frame, joined.member.num_joined):
         raise RefusedError("The rule needs no further sum.")
-    label = Label(SETTLEMENT if request.exchange else REGISTRATION, request.exchange)
-    member = vault.check_open(joined.member, label, request)
+    sum_name = SumName(SETTLEMENT if request.exchange else REGISTRATION, request.exchange)
+    member = vault.check_open(joined.member, sum_name, request)
     keep(replace(joined, member=member))
     noise = _noise(policy, joined, member, request)
-    return vault.release(member, registered.keys, policy.pinned, label, request, noise)
+    return vault.release(member, registered.keys, policy.pinned, sum_name, request, noise)
 
 
 def _noise(

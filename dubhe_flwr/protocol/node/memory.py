@@ -36,7 +36,7 @@ when it took it."""
 
 _VERSION: Final = 13
 _VERSION_KEY: Final = "version"
-_Told = tuple[float, float, float]  # spent, chance and taken_at
+_Told = tuple[float, float, float]  # spent, probability and taken_at
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
 
 
@@ -80,9 +80,9 @@ class LabelBudget(Hidden):
 
     digest: bytes = b""  # SHA-256 of the label counts; empty before the first
     spent: float = 0.0  # share of the budget of sums, from 0 to 1
-    chance: float = 0.0  # ``P N / V``, with which it last drew; 0 before the first draw
-    taken_at: float = 0.0  # what was spent when it took this chance
-    # Digests of other label counts, concatenated; for each, what was spent, chance and taken_at.
+    probability: float = 0.0  # ``P N / V`` of its last draw; 0 before the first
+    taken_at: float = 0.0  # what was spent when it took this probability
+    # Digests of other label counts, concatenated; for each: spent, probability and taken_at.
     others: bytes = b""
     others_told: tuple[float, ...] = ()
 
@@ -96,17 +96,17 @@ class LabelBudget(Hidden):
         known = self.known()
         for key, (spent, *others) in other.known().items():
             own_spent, *own = known.get(key, (0.0, 0.0, 0.0))
-            chance, taken_at = max(own, others, key=lambda each: each[1])
-            known[key] = max(own_spent, spent), chance, taken_at
+            probability, taken_at = max(own, others, key=lambda each: each[1])
+            known[key] = max(own_spent, spent), probability, taken_at
         return LabelBudget._of(self.digest, known)
 
     def known(self) -> dict[bytes, _Told]:
-        """Return what was spent, chance and taken_at, by the digest of the label counts."""
+        """Return what was spent, probability and taken_at, by the digest of the label counts."""
         numbers = iter(self.others_told)
         told = zip(numbers, numbers, numbers, strict=False)
         known = dict(zip(split(self.others, DIGEST_BYTES), told, strict=False))
         if self.spent:
-            known[self.digest] = self.spent, self.chance, self.taken_at
+            known[self.digest] = self.spent, self.probability, self.taken_at
         return known
 
     @classmethod
@@ -120,7 +120,7 @@ class LabelBudget(Hidden):
     def charged(self, share: float) -> "LabelBudget":
         """Return the budget after a sum that costs this share of it.
 
-        Once all is spent, sums of noise alone count no more: they must not earn a new chance.
+        Once all is spent, sums of noise alone count no more: they must not earn a new probability.
         """
         return replace(self, spent=min(1.0, self.spent + share))
 
@@ -129,13 +129,13 @@ class LabelBudget(Hidden):
         return share > 0.0 and self.spent + share > 1.0 + _ROUNDING
 
     @property
-    def keeps_chance(self) -> bool:
-        """Whether the labels have entered too few sums since the last draw with a new chance."""
+    def keeps_probability(self) -> bool:
+        """Whether the labels have entered too few sums to draw with a new probability."""
         return self.spent < _PATIENCE * self.taken_at - _ROUNDING
 
-    def drawn(self, chance: float) -> "LabelBudget":
-        """Return the budget after a draw with a new chance."""
-        return replace(self, chance=chance, taken_at=self.spent)
+    def drawn(self, probability: float) -> "LabelBudget":
+        """Return the budget after a draw with a new probability."""
+        return replace(self, probability=probability, taken_at=self.spent)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -21,7 +21,7 @@ from dubhe_flwr.protocol.node.memory import Keep, LabelBudget, Membership, Readi
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing
 from dubhe_flwr.protocol.node.settle import read_sum
 from dubhe_flwr.protocol.rules.rule import Rule
-from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.wire.draws import write_draws
 from dubhe_flwr.protocol.wire.messages import (
     DetermineReply,
@@ -56,8 +56,8 @@ def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudg
     is_average, terms = latest == min(1.0, share), joined.terms
     if is_average or terms.rule.sum_budget(terms.frame, num_volunteers) is None:
         return latest, budget
-    if budget.keeps_chance:
-        return min(1.0, budget.chance * share), budget
+    if budget.keeps_probability:
+        return min(1.0, budget.probability * share), budget
     return latest, budget.drawn(latest / share)
 
 
@@ -103,7 +103,7 @@ def _decrypted(joined: Membership, keys: bytes, total: bytes) -> NDArray[np.int6
     """Return the slots of a sum; None if it cannot be a sum over K clients."""
     terms, num_clients = joined.terms, joined.announced.num_participants
     try:
-        found = terms.vault.read(keys, Label(DISTRIBUTION), total, num_clients)
+        found = terms.vault.read(keys, SumName(DISTRIBUTION), total, num_clients)
     except DecryptionError:
         return None
     return found if terms.covers(found, num_clients) else None

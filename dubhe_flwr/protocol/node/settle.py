@@ -18,7 +18,7 @@ from dubhe_flwr.protocol.node.guards import (
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
-from dubhe_flwr.protocol.vaults import Label, Vault
+from dubhe_flwr.protocol.vaults import SumName, Vault
 from dubhe_flwr.protocol.wire.messages import RuleSum, SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
@@ -38,8 +38,8 @@ def settle(
     registered = registration_of(joined)
     share = share_of_budget(joined, registered.weight, reading_of(registered).num_registered)
     keep(replace(joined, budget=joined.budget.charged(share)))
-    label = Label(SETTLEMENT, request.exchange + 1)
-    return SettleReply(joined.terms.vault.hide(registered.keys, label, outcome.contribution))
+    sum_name = SumName(SETTLEMENT, request.exchange + 1)
+    return SettleReply(joined.terms.vault.hide(registered.keys, sum_name, outcome.contribution))
 
 
 def own_of(
@@ -121,12 +121,12 @@ def _outcome(
     num_sums = terms.rule.num_sums(terms.frame, num_registered)
     if request.exchange >= num_sums:
         return Settled(min(1.0, num_volunteers / num_registered))
-    label = Label(SETTLEMENT if request.exchange else REGISTRATION, request.exchange)
+    sum_name = SumName(SETTLEMENT if request.exchange else REGISTRATION, request.exchange)
     population, deviations = population_and_noise(
         joined, request.exchange, request.num_clients, num_registered, registered.num_joined
     )
     sums = decrypted_sum(
-        terms.vault, registered.keys, label, request.sums, request.num_clients
+        terms.vault, registered.keys, sum_name, request.sums, request.num_clients
     ).copy()
     if announced.in_the_clear and deviations is not None:
         for place in range(population.num_members):
@@ -183,10 +183,10 @@ def simulated_noise(
 
 @lru_cache(maxsize=1)
 def decrypted_sum(
-    vault: Vault, keys: bytes, label: Label, total: bytes, num_clients: int
+    vault: Vault, keys: bytes, sum_name: SumName, total: bytes, num_clients: int
 ) -> NDArray[np.int64]:
     """Read a sum; the cache shares it between the nodes of a simulation, in one process."""
-    return vault.read(keys, label, total, num_clients)
+    return vault.read(keys, sum_name, total, num_clients)
 
 
 def _check_number(joined: Membership, registered: Registration, request: RuleSum) -> None:

@@ -235,7 +235,7 @@ class Prices(Rule):
         design = self._design(population)
         fixed_point = self._fixed_point(population.frame, opening=memory is None)
         state = advanced(design, fixed_point, population, memory, sums.tobytes())
-        labels, weights = self._positions(owns)
+        labels, weights = self._weighted_distributions(owns)
         dithers = [own.rng.random() for own in owns]
         found = design.probabilities(state, labels, num_clients, weights, dithers).tolist()
         most_sums = self.num_sums(population.frame, num_clients)
@@ -263,7 +263,7 @@ class Prices(Rule):
         self, owns: Sequence[Own], population: Population, state: PriceState
     ) -> list[NDArray[np.int64]]:
         """Return each node's contribution and noise, or noise alone if its budget is spent."""
-        values = self._design(population).values(state, *self._positions(owns))
+        values = self._design(population).values(state, *self._weighted_distributions(owns))
         drowns = self._drowns(population.num_volunteers)
         values[[own.is_silent or drowns for own in owns]] = 0.0
         noise, deviations = np.zeros(values.shape), self.deviations(population, state.num_sums)
@@ -273,7 +273,9 @@ class Prices(Rule):
         fixed_point = self._fixed_point(population.frame, opening=not state.num_sums)
         return list(fixed_point.encode(values, noise))
 
-    def _positions(self, owns: Sequence[Own]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _weighted_distributions(
+        self, owns: Sequence[Own]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return ``w p`` of each node, shape (N, C), and the weights, capped at `heaviest`."""
         weights = np.array([min(own.weight, self.heaviest) for own in owns])
         distributions = np.array([own.distribution for own in owns])

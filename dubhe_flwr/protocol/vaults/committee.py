@@ -48,7 +48,7 @@ from dubhe_flwr.he.sealing import (
     seal_bytes,
 )
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, SIGNER_BYTES, PinnedKeys, is_signed_by
-from dubhe_flwr.protocol.vaults.vault import Adder, Label, Numbers, Seat, Vault
+from dubhe_flwr.protocol.vaults.vault import Adder, Numbers, Seat, SumName, Vault
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE,
@@ -199,7 +199,7 @@ class Committee(Vault):
         member: Member,
         keys: bytes,
         pinned: PinnedKeys | None,
-        label: Label,
+        sum_name: SumName,
         request: OpenRequest,
         noise: Numbers | None,
     ) -> OpenReply:
@@ -208,24 +208,24 @@ class Committee(Vault):
         `noise` must be the same for a repeated request, so that it gets the same answer: it comes
         from `own_noise`, or in a simulation from the seed.
         """
-        own, number = _Keys.from_bytes(keys), self.fields[label.field].number
+        own, number = _Keys.from_bytes(keys), self.fields[sum_name.field].number
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8), count=member.num_joined)
-        name = _pad_name(own.group, label, number)
+        name = _pad_name(own.group, sum_name, number)
         covered_keys = compress(split(member.pad_keys, pads.KEY_BYTES), bits)
         padding = pads.total(pads.pads(covered_keys, name, number + 1))
-        factors = _factors(own.group, label, number)
+        factors = _factors(own.group, sum_name, number)
         added = np.zeros(number, dtype=np.int64) if noise is None else noise
         part = pads.written(pads.difference(padding, pads.tagged(added.tolist(), factors)))
         covered, num_clients = _digest(request.covered), int(bits.sum())
-        key = _release_key(own.group, label, covered, request.total)
+        key = _release_key(own.group, sum_name, covered, request.total)
         sealed = AESGCM(key).encrypt(_nonce(member.place), part, None)
         signature = None
         if pinned is not None:
-            opened = self._opened_statement(own, label, covered, num_clients, request.total)
+            opened = self._opened_statement(own, sum_name, covered, num_clients, request.total)
             signature = pinned.sign(release_statement(opened, sealed))
         return OpenReply(sealed, signature)
 
-    def check_open(self, member: Member, label: Label, request: OpenRequest) -> Member:
+    def check_open(self, member: Member, sum_name: SumName, request: OpenRequest) -> Member:
         """Check a request to open a sum, and return the member's state afterwards.
 
         A member opens one sum for each exchange. It covers at least half of the nodes that joined,
@@ -233,15 +233,15 @@ class Committee(Vault):
         reveal their difference.
         """
         size = -(-member.num_joined // 8)
-        if len(request.covered) != size or len(request.total) != self.vector_bytes(label.field):
+        if len(request.covered) != size or len(request.total) != self.vector_bytes(sum_name.field):
             raise RefusedError("The sum, or the list of nodes in it, has the wrong size.")
         digest = _digest(prefixed(request.covered, request.total))
-        start = label.exchange * _DIGEST_BYTES
-        if label.exchange < member.num_opened:
+        start = sum_name.exchange * _DIGEST_BYTES
+        if sum_name.exchange < member.num_opened:
             if member.opened[start : start + _DIGEST_BYTES] != digest:
                 raise RefusedError("This node has opened another sum for this exchange.")
             return member
-        if label.exchange > member.num_opened:
+        if sum_name.exchange > member.num_opened:
             raise RefusedError("This node has not received the previous sum.")
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8))
         if bits[member.num_joined :].any():
@@ -305,12 +305,13 @@ class Committee(Vault):
         )
         return _Keys(seat.epoch, group, signers, pad_keys).to_bytes(), state
 
-    def hide(self, keys: bytes, label: Label, numbers: Numbers) -> bytes:
+    def hide(self, keys: bytes, sum_name: SumName, numbers: Numbers) -> bytes:
         """Return the numbers and their tag, plus the pads from all members."""
         own = _Keys.from_bytes(keys)
-        values = self.fields[label.field].check(label.field, numbers)
+        values = self.fields[sum_name.field].check(sum_name.field, numbers)
         number = len(values)
-        factors, name = _factors(own.group, label, number), _pad_name(own.group, label, number)
+        factors = _factors(own.group, sum_name, number)
+        name = _pad_name(own.group, sum_name, number)
         padding = pads.pads(split(own.pad_keys, pads.KEY_BYTES), name, number + 1)
         return pads.written(pads.total([pads.tagged(values, factors), *padding]))
 
@@ -318,17 +319,17 @@ class Committee(Vault):
         """Return the size of a field's numbers and their tag in bytes."""
         return pads.NUMBER_BYTES * (self.fields[field].number + 1)
 
-    def read(self, keys: bytes, label: Label, total: bytes, num_clients: int) -> Numbers:
+    def read(self, keys: bytes, sum_name: SumName, total: bytes, num_clients: int) -> Numbers:
         """Subtract the members' parts from a total, and check the tag of the result."""
-        own, number = _Keys.from_bytes(keys), self.fields[label.field].number
-        size, sealed_size = self.vector_bytes(label.field), self._sealed_bytes(label.field)
+        own, number = _Keys.from_bytes(keys), self.fields[sum_name.field].number
+        size, sealed_size = self.vector_bytes(sum_name.field), self._sealed_bytes(sum_name.field)
         part_size = sealed_size + SIGNATURE_BYTES
         if len(total) != size + _DIGEST_BYTES + COMMITTEE * part_size:
             raise DecryptionError
         summed, covered = total[:size], total[size : size + _DIGEST_BYTES]
         signers, parts = list(split(own.signers, SIGNER_BYTES)), []
-        statement = self._opened_statement(own, label, covered, num_clients, summed)
-        cipher = AESGCM(_release_key(own.group, label, covered, summed))
+        statement = self._opened_statement(own, sum_name, covered, num_clients, summed)
+        cipher = AESGCM(_release_key(own.group, sum_name, covered, summed))
         for place, part in enumerate(split(total[size + _DIGEST_BYTES :], part_size)):
             sealed, signature = part[:sealed_size], part[sealed_size:]
             signed = release_statement(statement, sealed)
@@ -341,8 +342,8 @@ class Committee(Vault):
         read = pads.read(b"".join([summed, *parts]), (1 + COMMITTEE) * (number + 1))
         vectors = read.reshape(1 + COMMITTEE, -1)
         vector = pads.difference(vectors[0], pads.total(vectors[1:]))
-        sums = pads.untagged(vector, _factors(own.group, label, number))
-        return self.fields[label.field].check_sum(sums, num_clients)
+        sums = pads.untagged(vector, _factors(own.group, sum_name, number))
+        return self.fields[sum_name.field].check_sum(sums, num_clients)
 
     def _signers(
         self, seat: Seat, pinned: PinnedKeys, appointed: Appointment, request: RegisterRequest
@@ -395,11 +396,11 @@ class Committee(Vault):
         return b"".join([total, _digest(covered), *parts])
 
     def _opened_statement(
-        self, keys: _Keys, label: Label, covered: bytes, num_clients: int, total: bytes
+        self, keys: _Keys, sum_name: SumName, covered: bytes, num_clients: int, total: bytes
     ) -> bytes:
         """Return which sum was opened, as all members sign it."""
         return opened_statement(
-            keys.epoch, self.announced, label.exchange, covered, num_clients, total
+            keys.epoch, self.announced, sum_name.exchange, covered, num_clients, total
         )
 
     def _sealed_bytes(self, field: str) -> int:
@@ -458,14 +459,14 @@ def _bound(group: bytes, state: bytes) -> bytes:
     return pads.derived_key(group, prefixed(b"group", state))
 
 
-def _factors(group: bytes, label: Label, number: int) -> pads.Residues:
+def _factors(group: bytes, sum_name: SumName, number: int) -> pads.Residues:
     """Return the factors of a tag, derived from the group key."""
-    return pads.pad(group, prefixed(b"tag", _name(label)), number)
+    return pads.pad(group, prefixed(b"tag", _name(sum_name)), number)
 
 
-def _release_key(group: bytes, label: Label, covered: bytes, total: bytes) -> bytes:
+def _release_key(group: bytes, sum_name: SumName, covered: bytes, total: bytes) -> bytes:
     """Return the key that seals the members' parts of one sum."""
-    info = prefixed(b"release", _name(label), covered, _digest(total))
+    info = prefixed(b"release", _name(sum_name), covered, _digest(total))
     return pads.derived_key(group, info)
 
 
@@ -474,18 +475,18 @@ def _nonce(place: int) -> bytes:
     return place.to_bytes(12)
 
 
-def _pad_name(group: bytes, label: Label, number: int) -> bytes:
+def _pad_name(group: bytes, sum_name: SumName, number: int) -> bytes:
     """Return the name of the pads of a sum.
 
     Pads differ between nodes that were given different group keys, or that expect vectors of
     different lengths. If the pads were the same, a member's noise, tagged under one key, would
     cancel out of a tag under the other key and leave an exact number.
     """
-    return prefixed(_name(label), number.to_bytes(8), _digest(group))
+    return prefixed(_name(sum_name), number.to_bytes(8), _digest(group))
 
 
-def _name(label: Label) -> bytes:
-    return prefixed(label.field.encode(), label.exchange.to_bytes(8))
+def _name(sum_name: SumName) -> bytes:
+    return prefixed(sum_name.field.encode(), sum_name.exchange.to_bytes(8))
 
 
 def _digest(data: bytes) -> bytes:

@@ -15,7 +15,7 @@ from dubhe_flwr.he.layout import Layout, Slots
 from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import SealingContext, open_sealed, seal, sealed_bytes
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
-from dubhe_flwr.protocol.vaults.vault import Adder, Label, Numbers, Seat, Vault
+from dubhe_flwr.protocol.vaults.vault import Adder, Numbers, Seat, SumName, Vault
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
     JoinRequest,
@@ -93,9 +93,9 @@ class Paillier(Vault):
         prime = opened.to_bytes()
         return delivered.modulus + prime, self.opened_state(request, prime)
 
-    def hide(self, keys: bytes, label: Label, numbers: Numbers) -> bytes:
+    def hide(self, keys: bytes, sum_name: SumName, numbers: Numbers) -> bytes:
         """Return the numbers, packed and encrypted."""
-        return self.secret_key(keys).encrypt(self.layout.pack(label.field, numbers))
+        return self.secret_key(keys).encrypt(self.layout.pack(sum_name.field, numbers))
 
     def vector_bytes(self, field: str) -> int:
         """Return the size of all ciphertexts of a field in bytes."""
@@ -106,9 +106,9 @@ class Paillier(Vault):
         public_key = PublicKey.from_bytes(public, self.announced.key_bits)
         return _Multiplier(public_key, sum(map(self.layout.num_ciphertexts, fields)))
 
-    def read(self, keys: bytes, label: Label, total: bytes, num_clients: int) -> Numbers:
+    def read(self, keys: bytes, sum_name: SumName, total: bytes, num_clients: int) -> Numbers:
         """Decrypt and unpack a sum."""
-        return self.layout.unpack(label.field, self.secret_key(keys).decrypt(total), num_clients)
+        return self.layout.unpack(sum_name.field, self.secret_key(keys).decrypt(total), num_clients)
 
     def secret_key(self, keys: bytes) -> SecretKey:
         """Return the epoch's secret key."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from dubhe_flwr.errors import DecryptionError, InvalidCiphertextError, RefusedError
 from dubhe_flwr.he.layout import MAX_SLOT_BITS
-from dubhe_flwr.protocol.vaults.vault import Adder, Label, Numbers, Seat, Vault
+from dubhe_flwr.protocol.vaults.vault import Adder, Numbers, Seat, SumName, Vault
 from dubhe_flwr.protocol.wire.messages import (
     KeygenReply,
     KeygenRequest,
@@ -41,10 +41,10 @@ class Plain(Vault):
             raise RefusedError("This node has already registered in this epoch.")
         return b"", self.opened_state(request, b"")
 
-    def hide(self, keys: bytes, label: Label, numbers: Numbers) -> bytes:
+    def hide(self, keys: bytes, sum_name: SumName, numbers: Numbers) -> bytes:
         """Return the numbers, eight bytes each."""
         del keys
-        return _written(np.array(self.fields[label.field].check(label.field, numbers)))
+        return _written(np.array(self.fields[sum_name.field].check(sum_name.field, numbers)))
 
     def vector_bytes(self, field: str) -> int:
         """Return eight bytes per number."""
@@ -56,12 +56,12 @@ class Plain(Vault):
         most = 2**MAX_SLOT_BITS // self.announced.max_clients
         return _PlainAdder(sum(map(self.vector_bytes, fields)), most)
 
-    def read(self, keys: bytes, label: Label, total: bytes, num_clients: int) -> Numbers:
+    def read(self, keys: bytes, sum_name: SumName, total: bytes, num_clients: int) -> Numbers:
         """Return the numbers of a sum."""
         del keys
-        if len(total) != self.vector_bytes(label.field):
+        if len(total) != self.vector_bytes(sum_name.field):
             raise DecryptionError
-        return self.fields[label.field].check_sum(_numbers(total), num_clients)
+        return self.fields[sum_name.field].check_sum(_numbers(total), num_clients)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ Numbers = NDArray[np.int64]
 _NONCE: Final = bytes(12)  # the key for a state seals nothing else
 
 
-class Label(NamedTuple):
+class SumName(NamedTuple):
     """Names one sum of an epoch."""
 
     field: str
@@ -144,7 +144,7 @@ class Vault(ABC):
         """
 
     @abstractmethod
-    def hide(self, keys: bytes, label: Label, numbers: Numbers) -> bytes:
+    def hide(self, keys: bytes, sum_name: SumName, numbers: Numbers) -> bytes:
         """Return a node's numbers as they travel.
 
         Raises `SettingsError`, without any of the numbers, if they do not fit the field.
@@ -159,7 +159,7 @@ class Vault(ABC):
         """Return an adder of vectors, each of which consists of these fields, concatenated."""
 
     @abstractmethod
-    def read(self, keys: bytes, label: Label, total: bytes, num_clients: int) -> Numbers:
+    def read(self, keys: bytes, sum_name: SumName, total: bytes, num_clients: int) -> Numbers:
         """Return a sum over `num_clients` clients, at a node.
 
         Raises `DecryptionError`, without any detail, if it is not valid.

@@ -1,7 +1,7 @@
 """The bodies of the messages: a request and a reply for each stage.
 
 The size of a message never depends on a client's labels: the terms of the epoch fix the size of
-everything that is encrypted.
+everything that is hidden.
 """
 
 from dataclasses import dataclass
@@ -214,7 +214,7 @@ class RegisterRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class RegisterReply(Message):
-    """The node's registration and, if there is an agent, its label distribution, both encrypted."""
+    """The node's registration and, if there is an agent, its label distribution, both hidden."""
 
     registration: bytes
     distribution: bytes | None = None
@@ -245,7 +245,7 @@ class OpenReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class RuleSum(Message):
-    """The encrypted sum of the nodes' last contributions.
+    """The hidden sum of the nodes' last contributions.
 
     The sums of an epoch are numbered from 0, which is the sum of the registrations.
     """
@@ -292,7 +292,7 @@ class ParticipateReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class SettleReply(Message):
-    """The node's encrypted contribution to the next sum or, once the rule is settled, its draws.
+    """The node's hidden contribution to the next sum or, once the rule is settled, its draws.
 
     A settled rule may report a finding to the operator, the same at every node. A node whose owner
     allows no more draws today settles without drawing.

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, minimize
 from scipy.special import entr, expit
+from vectors.reference_prices import newton_minimum
 
 from dubhe_flwr.core.prices import PriceDesign, PriceState
 from dubhe_flwr.core.prices.synthetic import synthetic_clients
@@ -68,34 +69,26 @@ def best_by_scipy(federation: Federation) -> Floats:
 
 
 def best_by_dual(federation: Federation) -> Floats:
-    """Minimise D over all labels with scipy, for clients of one weight."""
-    design = federation.design
-    x = federation.labels - np.array(
-        design.target or np.full(design.num_classes, 1.0 / design.num_classes)
-    )
+    """Minimise D over all labels, for clients of one weight, with Newton's method."""
+    design, number = federation.design, federation.design.num_classes
+    x = federation.labels - np.array(design.target or np.full(number, 1.0 / number))
     squares, mean = (x**2).sum(axis=1), x.mean(axis=0)
     c = design.coverage * (squares.mean() - mean @ mean)
-    costs, pull = (1.0 + design.local_skew) / c * squares, c / (2 * (design.num_participants - 1))
-    rows, ridge = np.column_stack([np.ones(len(x)), x]), np.append(0.0, np.full(x.shape[1], pull))
+    costs = (1.0 + design.local_skew) / c * squares
+    rows = np.column_stack([np.ones(len(x)), x])
+    ridge = np.append(0.0, np.full(number, c / (2 * (design.num_participants - 1))))
 
-    def dual(at: Floats) -> tuple[float, Floats, Floats]:
-        logits = rows @ at - costs
-        chances = expit(logits) / design.num_volunteers
-        value = np.logaddexp(0.0, logits).sum() / design.num_volunteers - at[0]
-        hessian = (rows * (chances * expit(-logits))[:, None]).T @ rows + np.diag(ridge)
-        first = np.eye(at.size)[0]
-        return value + ridge @ at**2 / 2, chances @ rows - first + ridge * at, hessian
+    def curve(values: Floats) -> tuple[float, Floats, Floats]:
+        chances = expit(values - costs)
+        total = np.logaddexp(0.0, values - costs).sum()
+        slopes = np.array([chances, chances * (1.0 - chances)]) / design.num_volunteers
+        return float(total / design.num_volunteers), *slopes
 
-    start = np.append(np.log(design.num_volunteers / len(x)) + costs.mean(), np.zeros(x.shape[1]))
-    found = minimize(  # type: ignore[call-overload]
-        lambda at: dual(at)[:2],
-        start,
-        jac=True,
-        hess=lambda at: dual(at)[2],
-        method="trust-exact",
-        options={"gtol": 1e-9, "maxiter": 3000},
+    linear, start = -np.eye(1 + number)[0], np.zeros(1 + number)
+    start[0] = np.log(design.num_volunteers / len(x)) + costs.mean()
+    return np.asarray(
+        expit(rows @ newton_minimum(rows, curve, linear, ridge, start, reach=30.0) - costs)
     )
-    return np.asarray(expit(rows @ found.x - costs))
 
 
 @pytest.mark.parametrize("local_skew", [0.0, 1.0])
@@ -411,20 +404,6 @@ def test_any_state_gives_a_probability() -> None:
         federation.state = replace(federation.state, point=(price, -price, price, 0.0))
         found = federation.probabilities()
         assert 0.0 < found.min() <= found.max() < 1.0
-
-
-def test_values_are_first_moments() -> None:
-    """A client adds ``w p``, ``||w p||^2`` and ``w^2`` first, then ``P w p`` and P."""
-    labels, weights = np.array([[0.25, 0.125, 0.125], [0.0, 2.0, 0.0]]), np.array([0.5, 2.0])
-    design = PriceDesign(3, 5, 20.0, largest_weight=4.0)
-    opening = design.values(PriceState(), labels, weights)
-    assert opening[:, 3:] == pytest.approx(np.array([[0.09375, 0.25], [4.0, 4.0]]) / 4.0)
-    federation = Federation(design, skewed(60, 3, seed=1), np.linspace(0.5, 1.5, 60))
-    federation.step()
-    found = design.values(federation.state, labels, weights)
-    assert found[:, :3] == pytest.approx(found[:, 3:] * labels)
-    equal = PriceDesign(3, 5, 20.0)
-    assert equal.values(PriceState(), labels).shape == (2, 4)
 
 
 def test_deviations_follow_the_design() -> None:

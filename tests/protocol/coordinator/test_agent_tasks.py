@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from protocol.federation import epoch_of
@@ -97,7 +97,6 @@ def test_no_agent_is_asked_without_a_choice(
     assert {len(members) for members in question.tries} == {fewest}
 
 
-@settings(max_examples=200)
 @given(data=st.data())
 def test_no_agent_is_in_its_own_sums(epoch: Epoch, data: st.DataObject) -> None:
     """Whichever nodes are available, failed or spent: no agent is in its tries or over budget."""
@@ -146,12 +145,3 @@ def test_each_try_stands_alone(epoch: Epoch) -> None:
     others[:, 1:] = ~others[:, 1:]
     assert tries_of(others)[0] == tries[0]
     assert tries_of(decisions[:, :4]) == tries[:4]
-
-
-def test_the_chosen_try_trains() -> None:
-    """Without an answer it is the first one."""
-    drawn = draw(2, available=without(8))
-    task = AgentTask(drawn, (np.array([1, 2]), np.array([3, 7])), agent=5)
-    assert (task.ready().members, task.ready(1).members) == ((1, 2), (3, 7))
-    ready = task.ready(1)
-    assert (ready.num_tries, ready.chosen, ready.available) == (2, 1, (0, 1, 2, 3, 4, 5, 6, 7))

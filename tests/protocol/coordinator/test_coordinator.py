@@ -154,13 +154,12 @@ def test_nodes_that_left_are_replaced_in_a_plan_made_ahead() -> None:
 class TestRoundsPerDraw:
     """Several rounds drawn and determined in one exchange."""
 
-    @pytest.mark.parametrize("settings", [{}, POOL, {"rule": Prices()}], ids=str)
-    def test_rounds_per_draw_changes_no_selection(self, settings: dict[str, Any]) -> None:
+    def test_rounds_per_draw_changes_no_selection(self) -> None:
         """With the same seed the number of rounds in a draw changes no set, in any epoch."""
         runs = []
         for number in (1, 3, 20):
             options = {"rounds_per_draw": number, "registration_interval": 7}
-            nodes = federation(40, **PLAIN | options | settings)
+            nodes = federation(40, rule=Prices(), **PLAIN, **options)
             runs.append([(plan.aliases, plan.chosen) for plan in nodes.rounds(1, 16)])
         assert runs[0] == runs[1] == runs[2]
 

@@ -37,8 +37,6 @@ def sized(field: str, reason: str) -> list[tuple[Any, str]]:
     return [
         (lambda r: {**r, field: r[field][1:]}, reason),
         (lambda r: {**r, field: r[field] + b"\0"}, reason),
-        (lambda r: {**r, field: b""}, reason),
-        (lambda r: {**r, field: r[field] * 99}, reason),
     ]
 
 
@@ -46,7 +44,6 @@ def vectors(*fields: str) -> list[tuple[Any, str]]:
     """Return ways to spoil fields that should hold ciphertexts."""
     return [
         *(fault for field in fields for fault in sized(field, "wrong size of ciphertexts")),
-        (lambda r: {**r, **{f: bytes(len(r[f])) for f in fields}}, "invalid ciphertext"),
         *(
             (lambda r, f=f, b=b: {**r, f: b * len(r[f])}, "invalid ciphertext")
             for f in fields
@@ -105,16 +102,6 @@ def test_lost_nodes_are_dropped_and_do_not_train(stage: str, spoil: Any, reason:
     assert plan.num_registered == (12 if stage == "participate" else 10)
     assert not set(victims) & {*plan.participants, *asked(nodes, "determine")}
     assert (len(plan.participants), plan.notes, nodes.errors) == (4, (), [])
-
-
-@pytest.mark.parametrize("stage", OF_ALL)
-def test_lost_nodes_are_asked_again(stage: str) -> None:
-    """The epoch goes on without them, and the next one has all nodes again."""
-    nodes = nodes_of(stage, registration_interval=2)
-    with altered(nodes, stage, lost, nodes.ids[1:3]):
-        nodes.play(1)
-    assert all(report.dropped == {} for report in nodes.play(2).stages)
-    assert nodes.play(3).num_registered == 12
 
 
 @pytest.mark.parametrize(("stage", "spoil", "reason"), cases(OF_AN_AGENT))

@@ -13,28 +13,6 @@ from dubhe_flwr.protocol.plan import StageReport
 
 
 @pytest.mark.parametrize(
-    ("num_clients", "options", "begins"),
-    [
-        (12, {"registration_interval": 3}, [1, 4, 7, 10, 13]),
-        (5, {"num_participants": 3, "tries": 10}, [1]),
-        (6, {"num_participants": 3, "tries": 2}, [1, 7, 13]),
-        (9, {"num_participants": 8, "registration_interval": 10}, [1, 11]),
-        (9, {"num_participants": 6, "registration_interval": 10, "tries": 4}, [1, 10]),
-        (4, {"num_participants": 3, "tries": 1, "registration_interval": 10}, [1, 11]),
-    ],
-)
-def test_how_long_an_epoch_lasts(num_clients: int, options: Any, begins: list[int]) -> None:
-    """It lasts for its interval or until its agents' sums are spent, if agents may decrypt any."""
-    nodes = federation(num_clients, **options)
-    plans = nodes.rounds(1, 13)
-    assert [plan.server_round for plan in plans if plan.stages[0].stage == "join"] == begins
-    epoch = epoch_of(nodes)
-    assert max(epoch.num_sums.values(), default=0) <= epoch.sums_per_agent < num_clients / 2
-    assert all(plan.notes == () for plan in plans)
-    assert nodes.errors == []
-
-
-@pytest.mark.parametrize(
     ("newcomers", "options", "early"),
     [
         (1, {"max_unregistered": 0.0}, False),

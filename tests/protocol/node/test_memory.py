@@ -115,9 +115,13 @@ def test_epochs_are_remembered_whole() -> None:
     assert REMEMBERED_EPOCHS == 64
 
 
-def spent_by(counts: tuple[int, ...], spent: float, chance: float, taken_at: float) -> LabelBudget:
+def spent_by(
+    counts: tuple[int, ...], spent: float, probability: float, taken_at: float
+) -> LabelBudget:
     """Return the budget of label counts that have spent a share of it."""
-    return replace(LabelBudget().of(counts), spent=spent, chance=chance, taken_at=taken_at)
+    return replace(
+        LabelBudget().of(counts), spent=spent, probability=probability, taken_at=taken_at
+    )
 
 
 def test_a_ledger_carries_what_other_runs_spent() -> None:
@@ -132,7 +136,7 @@ def test_a_ledger_carries_what_other_runs_spent() -> None:
     ):
         joined = replace(MEMORY, joined=replace(JOINED, budget=own)).with_ledger(ledger).joined
         assert joined is not None
-        assert (joined.budget.spent, joined.budget.chance, joined.budget.taken_at) == expected
+        assert (joined.budget.spent, joined.budget.probability, joined.budget.taken_at) == expected
         assert joined.budget.of(others).spent == 0.75
     away = replace(MEMORY, joined=None, allowance=Allowance(), budget=LabelBudget())
     assert away.with_ledger(ledger) == replace(
@@ -144,15 +148,15 @@ def test_a_ledger_that_is_lost_resets_nothing_during_a_run() -> None:
     """Nor does an older copy: the node's own memory says what it has spent."""
     counts, others = (4, 5), (9, 20, 30)
     earlier = spent_by(others, 0.5, 1.2, 0.25).of(counts)
-    spent = replace(earlier, spent=0.75, chance=1.5, taken_at=0.75)
+    spent = replace(earlier, spent=0.75, probability=1.5, taken_at=0.75)
     memory = Memory(allowance=Allowance(7, 3, 40), budget=spent)
     older = Ledger(Allowance(7, 5, 20), spent_by(others, 0.6, 0.9, 0.1))
     for ledger, epochs, of_others in ((Ledger(), 3, 0.5), (older, 5, 0.6)):
         told = memory.with_ledger(ledger)
         assert told.allowance == Allowance(7, epochs, 40)
         mine, theirs = told.budget.of(counts), told.budget.of(others)
-        assert (mine.spent, mine.chance, mine.taken_at) == (0.75, 1.5, 0.75)
-        assert (theirs.spent, theirs.chance, theirs.taken_at) == (of_others, 1.2, 0.25)
+        assert (mine.spent, mine.probability, mine.taken_at) == (0.75, 1.5, 0.75)
+        assert (theirs.spent, theirs.probability, theirs.taken_at) == (of_others, 1.2, 0.25)
 
 
 def test_a_budget_outlasts_other_label_counts() -> None:
@@ -162,7 +166,7 @@ def test_a_budget_outlasts_other_label_counts() -> None:
         one = one.of(other).charged(0.125)
         assert one.spent == spent
         one = one.of((1, 2))
-        assert (one.spent, one.chance, one.taken_at) == (0.5, 2.0, 0.25)
+        assert (one.spent, one.probability, one.taken_at) == (0.5, 2.0, 0.25)
     for number in range(100):
         one = one.of((number, 1)).charged(0.0625)
     assert [one.of(counts).spent for counts in ((1, 2), other, (0, 1))] == [0.5, 0.25, 0.0625]
@@ -175,7 +179,7 @@ def test_labels_have_at_most_three_probabilities(share: float) -> None:
     budget, taken = LabelBudget(), []
     for num_sums in range(1, 1000):  # also of noise alone, once the budget is spent
         budget = budget.charged(share)
-        if not budget.keeps_chance:
+        if not budget.keeps_probability:
             budget = budget.drawn(0.5)
             taken.append(num_sums)
     assert taken == ([1, 5, 25] if share == 1 / 36 else [1, 5])

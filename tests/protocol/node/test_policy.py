@@ -46,25 +46,17 @@ def test_a_node_with_data_joins(counts: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "status"),
+    "counts",
     [
-        ([0, 0, 0], JoinStatus.NO_DATA),
-        *((counts, JoinStatus.WRONG_NUMBER_OF_CLASSES) for counts in ([], [1, 2], [1, 2, 3, 4])),
-        *(
-            (counts, JoinStatus.INVALID_LABEL_COUNTS)
-            for counts in (
-                *(7, None, {0: 1}, [[1, 2, 3]], [[1, 2], 3, 4]),
-                *([1, -2, 3], [1.0, 2.0, 3.0], [1, float("nan"), 3], [True, False, True]),
-                *(["1", "2", "3"], [None, 2, 3], [2**70, 0, 0], [2**42, 0, 0], [2**62] * 3),
-                np.array([2**64 - 1, 5, 5], dtype=np.uint64),
-                np.array([2**63, 2**63, 0], dtype=np.uint64),
-            )
-        ),
+        *(None, {0: 1}, [[1, 2], 3, 4], [1, float("nan"), 3], ["1", "2", "3"], [None, 2, 3]),
+        *([2**70, 0, 0], [2**62] * 3),
+        np.array([2**64 - 1, 5, 5], dtype=np.uint64),
+        np.array([2**63, 2**63, 0], dtype=np.uint64),
     ],
 )
-def test_unfit_label_counts_keep_a_node_out(counts: Any, status: JoinStatus) -> None:
-    """The server learns which check failed, and no number."""
-    assert read_label_counts(policy(counts), ANNOUNCED) is status
+def test_invalid_label_counts_keep_a_node_out(counts: Any) -> None:
+    """The server learns that they are invalid, and no number; the vectors have more of them."""
+    assert read_label_counts(policy(counts), ANNOUNCED) is JoinStatus.INVALID_LABEL_COUNTS
 
 
 @pytest.mark.parametrize(
@@ -221,13 +213,6 @@ def test_a_repr_shows_neither_label_counts_nor_willing() -> None:
     shown = repr(NodePolicy(label_counts=counts, alias="3", willing=willing))
     assert "31415" not in shown
     assert "secret" not in shown
-
-
-def test_defaults_are_strict() -> None:
-    """Draws are private, cohorts have three clients, keys 2048 bits, unless the owner says so."""
-    strict = policy()
-    assert (strict.simulated, strict.min_cohort, strict.min_key_bits) == (False, 3, 2048)
-    assert strict.pinned is None
 
 
 @pytest.mark.parametrize("name", ["min_cohort", "min_key_bits"])

@@ -1,15 +1,10 @@
-"""Tests of a node's session: it answers each request once, in order, and in its epoch."""
+"""Tests of a node's session; the vectors have requests that are late or come twice."""
 
-import pytest
 from protocol.nodes import federation, next_request, refuses, seal, set_policy
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol import Memory, Stage
 from dubhe_flwr.protocol.wire.messages import HelloRequest
-from dubhe_flwr.rules import Prices
-
-ENTERED = list(Stage)[2:]
-"""The stages of an epoch that a node has joined."""
 
 HELLO = seal(bytes(16), Stage.HELLO, 99, HelloRequest())
 
@@ -33,22 +28,6 @@ def test_an_alias_that_cannot_travel_is_refused() -> None:
     nodes = federation()
     set_policy(nodes, nodes.ids[0], alias="")
     refuses(nodes, nodes.ids[0], HELLO, MalformedMessageError, "An alias must have 1 to 256 bytes")
-
-
-@pytest.mark.parametrize("stage", ENTERED)
-def test_a_request_is_answered_once(stage: Stage) -> None:
-    """And only in its epoch; afterwards, neither it nor one with an earlier number is answered."""
-    with_committee = {"rule": Prices(), "tries": 1}
-    of_members = stage in {Stage.APPOINT, Stage.OPEN}
-    searching = {"thresholds": "search"} if stage == Stage.SETTLE else {}
-    nodes = federation(**(with_committee if of_members else searching))
-    node_id, request = next_request(nodes, stage)
-    foreign = {**request, "epoch": bytes(16)}
-    refuses(nodes, node_id, foreign, StaleMessageError, "an epoch that this node is not in")
-    nodes.handle(node_id, request)
-    for sequence in (request["sequence"], 1):
-        altered = {**request, "sequence": sequence}
-        refuses(nodes, node_id, altered, StaleMessageError, "already answered")
 
 
 def test_the_last_64_epochs_are_remembered() -> None:

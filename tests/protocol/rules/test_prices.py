@@ -16,10 +16,9 @@ from dubhe_flwr.rules import Frame, Prices, Tries
 TARGET = (0.4, 0.3, 0.2, 0.1)
 
 
-@pytest.mark.parametrize("simulation", ["plain", "encrypted"])
-def test_nodes_find_the_same_prices(simulation: str) -> None:
+def test_nodes_find_the_same_prices() -> None:
     """Nodes settle after some exchanges, at the same prices."""
-    nodes = priced(simulation=simulation, num_participants=15)
+    nodes = priced(num_participants=15)
     plan = nodes.play(1)
     assert (nodes.errors, plan.notes) == ([], ())
     assert 1 <= epoch_of(nodes).last_sum.exchange <= 8

@@ -26,9 +26,3 @@ def test_draws_survive_a_round_trip(num_nodes: int, num_rounds: int, num_tries: 
     found = read_draws(replies, asked)
     np.testing.assert_array_equal(found.decisions, decisions, strict=True)
     np.testing.assert_array_equal(found.unwilling, unwilling, strict=True)
-
-
-@pytest.mark.parametrize(("num_rounds", "sizes"), [(7, (2, 1)), (8, (2, 1)), (9, (3, 2))])
-def test_the_size_of_a_reply_follows_from_its_bits(num_rounds: int, sizes: tuple[int, int]) -> None:
-    """Two tries in each round, and a bit for the round itself."""
-    assert sizes_of(request(num_rounds, 2)) == sizes

@@ -6,9 +6,9 @@ import pytest
 from protocol.wire.examples import sealed
 from vectors.inputs import EPOCH
 
-from dubhe_flwr.errors import MalformedMessageError, StaleMessageError
+from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Stage
-from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION, Envelope, open_request, reply_reader
+from dubhe_flwr.protocol.wire.envelope import Envelope, open_request, reply_reader
 
 
 @pytest.mark.parametrize("stage", list(Stage))
@@ -19,10 +19,3 @@ def test_a_request_is_no_reply(stage: Stage) -> None:
         open_request(sealed(f"{stage} reply"))
     with pytest.raises(MalformedMessageError):
         reply_reader(Envelope(EPOCH, stage.value, request["sequence"]))(request)
-
-
-def test_another_version_is_stale() -> None:
-    """The sentence says which version is expected, and what to do; the vectors have more cases."""
-    fields = {**sealed("join request"), "version": PROTOCOL_VERSION + 1}
-    with pytest.raises(StaleMessageError, match=r"is not 1; use the same version of dubhe-flwr"):
-        open_request(fields)

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dubhe_flwr.he.sealing import RecipientKey, sealed_bytes
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys, TrustedKeys
 from dubhe_flwr.protocol import Settings
-from dubhe_flwr.protocol.vaults import Label, Seat
+from dubhe_flwr.protocol.vaults import Seat, SumName
 from dubhe_flwr.protocol.vaults.committee import SEALED_GROUP_KEY_BYTES, Committee
 from dubhe_flwr.protocol.wire.announced import VaultName
 from dubhe_flwr.protocol.wire.codec import encode, wire_size
@@ -43,7 +43,7 @@ from dubhe_lab.experiments.settings import SelectionSettings
 from dubhe_lab.report.table import Table
 
 _EPOCH: Final = bytes(EPOCH_ID_BYTES)
-_LABEL: Final = Label(SETTLEMENT, 1)
+_LABEL: Final = SumName(SETTLEMENT, 1)
 _DISTINCT: Final = 10  # Paillier vectors that are encrypted; the others repeat them
 _TIMES: Final = {"accept": 20, "hide": 20, "read": 20}
 _BOUNDS: Final = {

@@ -89,12 +89,12 @@ def _measure(
         result = outcomes[0].result
         for i, outcome in zip(present, outcomes, strict=True):
             budget = budgets[i].charged(num_sums * (cost if epoch else of_first))
-            budgets[i] = budget if budget.keeps_chance else budget.drawn(outcome.probability)
+            budgets[i] = budget if budget.keeps_probability else budget.drawn(outcome.probability)
         distance = partial(_distance, label_distribution(counts[present]))
         measured = {
             "sums": num_sums,
             "sums_afresh": afresh[0],
-            "distance": distance(budgets[i].chance for i in present),
+            "distance": distance(budgets[i].probability for i in present),
             "distance_afresh": distance(each.probability for each in afresh[1]),
             "distance_latest": distance(each.probability for each in outcomes),
             "spent": fmean(budgets[i].is_spent(cost) for i in present),

@@ -42,12 +42,12 @@ class Appoint(AwaitingMembers):
 
         If a sample has too few candidates, ask all connected nodes to join, to find some.
         """
-        context.check_quorum(len(joined.members), "part of the epoch", None, least=COMMITTEE)
+        context.check_quorum(len(joined.replies), "part of the epoch", None, least=COMMITTEE)
         members = _members(context, joined)
         if joined.is_continued and not context.run.settled.issuperset(members):
             return start_afresh(context)
         if len(members) == COMMITTEE:
-            places = list(joined.members)
+            places = list(joined.replies)
             request = AppointRequest(joined.roster, tuple(map(places.index, members)))
             asked = dict.fromkeys(members, request)
             context, batch = context.batch(joined.invitation.identity, Stage.APPOINT, asked)
@@ -66,7 +66,7 @@ class Appoint(AwaitingMembers):
     ) -> tuple[Context, "ReadyToRegister | Appoint | Join | CommitteeLost"]:
         """Take the group key and signatures; ask silent members once more."""
         joined, first = self.joined, self.members[0]
-        num_sealed = len(joined.members)
+        num_sealed = len(joined.replies)
 
         def refuse(node_id: int, reply: AppointReply) -> str | None:
             if reply.ranks:
@@ -82,7 +82,7 @@ class Appoint(AwaitingMembers):
         told: dict[int, AppointReply] = {**self.told, **accepted}
         objections = [reply.ranks for reply in told.values() if reply.ranks]
         corrected = _corrected(joined, objections)
-        if corrected is not None and len(corrected.members) >= context.quorum(COMMITTEE):
+        if corrected is not None and len(corrected.replies) >= context.quorum(COMMITTEE):
             return self.begin(*_without_strangers(context, joined, corrected))
         if (again := self.asked_again(context, told)) is not None:
             return again
@@ -95,7 +95,7 @@ class Appoint(AwaitingMembers):
         signed = None
         if any(signatures):
             signed = b"".join(each or bytes(SIGNATURE_BYTES) for each in signatures)
-        member_keys = b"".join(joined.members[node_id].public_key for node_id in self.members)
+        member_keys = b"".join(joined.replies[node_id].public_key for node_id in self.members)
         roster, digest, group = joined.roster, joined.roster.digest, told[first].group_digest
         sealed_keys = split(told[first].sealed_keys, SEALED_GROUP_KEY_BYTES)
         mean_examples, state = roster.mean_examples, told[first].state
@@ -106,7 +106,7 @@ class Appoint(AwaitingMembers):
                 mean_examples=mean_examples,
                 state=state,
             )
-            for node_id, sealed in zip(joined.members, sealed_keys, strict=True)
+            for node_id, sealed in zip(joined.replies, sealed_keys, strict=True)
         }
         ready = ReadyToRegister(joined, (), b"", requests, self.members)
         return context.with_used_agents(self.members), ready
@@ -122,9 +122,9 @@ def _members(context: Context, joined: JoinedNodes) -> tuple[int, ...]:
     """
     failures, settled = context.run.failures, context.run.settled
     if joined.roster.signatures is None:
-        order = context.agents(tuple(joined.members))
+        order = context.agents(tuple(joined.replies))
         return tuple(sorted(order, key=lambda n: failures.get(n, 0))[:COMMITTEE])
-    ranks = {n: joined.members[n].rank or 0 for n in candidates_of(joined.members)}
+    ranks = {n: joined.replies[n].rank or 0 for n in candidates_of(joined.replies)}
     first = sorted(ranks, key=lambda n: (failures.get(n, 0), n not in settled, ranks[n]))
     chosen = first[:COMMITTEE]
     return tuple(sorted(chosen, key=ranks.__getitem__))
@@ -138,8 +138,8 @@ def _corrected(joined: JoinedNodes, objections: Sequence[Sequence[int]]) -> Join
     """
     if len(objections) < _MAJORITY or joined.is_corrected:
         return None
-    replies = dict(joined.members)
-    for place, (node_id, reply) in enumerate(joined.members.items()):
+    replies = dict(joined.replies)
+    for place, (node_id, reply) in enumerate(joined.replies.items()):
         (rank, number), *_ = Counter(ranks[place] for ranks in objections).most_common(1)
         if number < _MAJORITY or rank == reply.rank:
             continue
@@ -147,13 +147,13 @@ def _corrected(joined: JoinedNodes, objections: Sequence[Sequence[int]]) -> Join
             replies[node_id] = replace(reply, rank=rank)
         else:
             del replies[node_id]
-    if replies == joined.members:
+    if replies == joined.replies:
         return None
-    invitation, strangers = joined.invitation, joined.members.keys() - replies
+    invitation, strangers = joined.invitation, joined.replies.keys() - replies
     return replace(
         joined,
         invitation=replace(invitation, declined=invitation.declined | strangers),
-        members=replies,
+        replies=replies,
         aliases={n: joined.aliases[n] for n in replies},
         is_corrected=True,
     )
@@ -169,6 +169,6 @@ def _without_strangers(
         context = context.noted(
             f"The committee does not trust these nodes, which stay out: {names}."
         )
-    wrong = joined.members.keys() - candidates_of(corrected.members)
+    wrong = joined.replies.keys() - candidates_of(corrected.replies)
     run = replace(context.run, candidates=context.run.candidates - wrong)
     return replace(context, run=run), corrected

@@ -41,7 +41,7 @@ class JoinedNodes:
     """The nodes that joined an epoch, with their replies, ordered by alias."""
 
     invitation: Invitation
-    members: Mapping[int, JoinReply]
+    replies: Mapping[int, JoinReply]
     aliases: Mapping[int, str]  # the nodes' names from here on, in the same order
     were_all_asked: bool  # whether every connected node was asked to join
     is_corrected: bool = False  # whether the committee objected to some nodes
@@ -54,7 +54,7 @@ class JoinedNodes:
     @cached_property
     def roster(self) -> Roster:
         """What the agent or committee is shown; without signatures unless most nodes signed."""
-        replies, unsigned = self.members.values(), bytes(SIGNATURE_BYTES)
+        replies, unsigned = self.replies.values(), bytes(SIGNATURE_BYTES)
         numbers = [reply.num_examples for reply in replies if reply.num_examples is not None]
         roster = Roster(b"".join(reply.public_key for reply in replies), tuple(numbers) or None)
         if not _most_signed(replies):
@@ -167,7 +167,7 @@ class Join(Awaiting):
         order = alias_order(aliases)
         return context, JoinedNodes(
             invitation=invitation,
-            members={node_id: accepted[node_id] for node_id in order},
+            replies={node_id: accepted[node_id] for node_id in order},
             aliases={node_id: aliases[node_id] for node_id in order},
             were_all_asked=len(self.batch.requests) == len(self.drawn),
         )

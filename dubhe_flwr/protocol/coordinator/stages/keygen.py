@@ -51,7 +51,7 @@ class Keygen(Awaiting):
             # Use up a sequence number, as an encrypted simulation does, so that the next join
             # request has the same number in both.
             return context.counted(), _without_key(joined)
-        agents = context.agents(tuple(joined.members))[:MAX_AGENTS]
+        agents = context.agents(tuple(joined.replies))[:MAX_AGENTS]
         return cls.ask(context, joined, agents)
 
     @classmethod
@@ -76,7 +76,7 @@ class Keygen(Awaiting):
     ) -> tuple[Context, "ReadyToRegister | Keygen | Join"]:
         """Take the key, or ask another agent."""
         joined, announced = self.joined, self.joined.invitation.announced
-        num_members, key_bits = len(joined.members), announced.key_bits
+        num_members, key_bits = len(joined.replies), announced.key_bits
 
         def refuse(_node_id: int, reply: KeygenReply) -> str | None:
             if bool(reply.state) != joined.is_continued:
@@ -101,7 +101,7 @@ class Keygen(Awaiting):
             return context, _without_key(joined, self.agents, reply.state)
         sealed = split(reply.sealed_keys, sealed_bytes(key_bits))
         signed = split(reply.signatures or b"", SIGNATURE_BYTES)
-        of_agent, mean_examples = joined.members[agent].public_key, joined.roster.mean_examples
+        of_agent, mean_examples = joined.replies[agent].public_key, joined.roster.mean_examples
         requests = {
             node_id: RegisterRequest(
                 num_members,
@@ -109,7 +109,7 @@ class Keygen(Awaiting):
                 mean_examples=mean_examples,
                 state=reply.state,
             )
-            for node_id, key in zip(joined.members, sealed, strict=True)
+            for node_id, key in zip(joined.replies, sealed, strict=True)
         }
         return context, ReadyToRegister(joined, self.agents, reply.modulus, requests)
 
@@ -118,6 +118,6 @@ def _without_key(
     joined: JoinedNodes, agents: tuple[int, ...] = (), state: bytes | None = None
 ) -> ReadyToRegister:
     """Return the requests of a simulation in the clear."""
-    number, mean_examples = len(joined.members), joined.roster.mean_examples
+    number, mean_examples = len(joined.replies), joined.roster.mean_examples
     request = RegisterRequest(number, mean_examples=mean_examples, state=state)
-    return ReadyToRegister(joined, agents, b"", dict.fromkeys(joined.members, request))
+    return ReadyToRegister(joined, agents, b"", dict.fromkeys(joined.replies, request))

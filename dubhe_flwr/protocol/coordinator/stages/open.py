@@ -70,5 +70,5 @@ class Open(AwaitingMembers):
 
 def _covered(registered: RegisteredNodes) -> bytes:
     """Return a bit for each node that joined, set if it is in the last sum."""
-    bits = [node_id in registered.distributions for node_id in registered.joined.members]
+    bits = [node_id in registered.distributions for node_id in registered.joined.replies]
     return np.packbits(bits).tobytes()

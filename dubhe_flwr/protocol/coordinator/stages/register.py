@@ -1,4 +1,4 @@
-"""The stage `register`: nodes send their registrations and label distributions, encrypted."""
+"""The stage `register`: nodes send their registrations and label distributions, hidden."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class RegisteredNodes:
 
     joined: JoinedNodes  # all nodes that joined, including nodes that dropped out since
     public: bytes  # what the server needs to add up vectors
-    # Encrypted p_l by node id, ordered by alias; empty without an agent.
+    # Hidden p_l of each registered node, ordered by alias; of no bytes without an agent.
     distributions: Mapping[int, bytes]
     num_registered: int  # clients covered by the sum of the registrations
     last_sum: RuleSum  # the sum of the nodes' last contributions, to send to them next
@@ -62,14 +62,14 @@ class Register(Awaiting):
             return None if fits else "wrong size of ciphertexts"
 
         accepted, report = accept_replies(self.batch, replies, refuse)
-        settings, num_joined = context.settings, len(joined.members)
+        settings, num_joined = context.settings, len(joined.replies)
         # A key that does not open causes an error reply. A new key would not help silent nodes.
         # However few nodes there are, one must not end every epoch by saying its key does not open.
         most_errors = max(1.0, settings.max_unregistered * num_joined)
         too_few = num_joined - report.num_errors < settings.least_nodes
         failed = too_few or report.num_errors > most_errors
         if joined.is_continued:
-            settled = context.run.settled & joined.members.keys()
+            settled = context.run.settled & joined.replies.keys()
             failed |= 2 * len(settled & accepted.keys()) < len(settled)
         if self.ready.committee:
             complaining = [n for n in report.lost.get(ERROR_REPLY, ()) if replies[n] == _COMPLAINT]
@@ -90,15 +90,15 @@ class Register(Awaiting):
             n: reply.registration + (reply.distribution or b"") for n, reply in accepted.items()
         }
         adder = terms.vault.adder(public, *fields)
-        context, members, total = context.summed(adder, vectors, report, "registered")
-        volunteers = joined.invitation.announced.num_volunteers(len(members))
+        context, answered, total = context.summed(adder, vectors, report, "registered")
+        volunteers = joined.invitation.announced.num_volunteers(len(answered))
         if (remark := terms.rule.remark(volunteers)) is not None:
             context = context.noted(remark)
         return context, RegisteredNodes(
             joined=joined,
             public=public,
-            distributions={n: accepted[n].distribution or b"" for n in members},
-            num_registered=len(members),
-            last_sum=RuleSum(total[:size], len(members), exchange=0),
+            distributions={n: accepted[n].distribution or b"" for n in answered},
+            num_registered=len(answered),
+            last_sum=RuleSum(total[:size], len(answered), exchange=0),
             committee=self.ready.committee,
         )

@@ -83,14 +83,14 @@ class Settle(Awaiting):
         settled = {n: reply for n, reply in accepted.items() if reply.contribution is None}
         if len(settled) > len(vectors):
             return self._drawn(context, settled, report.without(vectors, "not settled"))
-        context, members, total = context.summed(
+        context, answered, total = context.summed(
             terms.vault.adder(registered.public, SETTLEMENT),
             vectors,
             report.without(settled, "settled too early"),
             "registered and went on with the rule",
         )
-        last = RuleSum(total, len(members), registered.last_sum.exchange + 1)
-        return context, replace(_of(registered, members), last_sum=last)
+        last = RuleSum(total, len(answered), registered.last_sum.exchange + 1)
+        return context, replace(_of(registered, answered), last_sum=last)
 
     def _drawn(
         self, context: Context, settled: Mapping[int, SettleReply], report: StageReport

@@ -10,7 +10,6 @@ from protocol.server import (
     Nodes,
     agents_in_turn,
     alter,
-    asked,
     awaiting,
     federation,
     lost,
@@ -85,19 +84,6 @@ def test_the_next_agent_gets_tries_without_its_data() -> None:
     after = before | {3: (agent, task)}
     assert [plan.chosen for plan in plans] == [best(after[r][1]) for r in (1, 2, 3, 4)]
     assert epoch_of(nodes).num_sums[failing] == len(before[3][1].tries)
-
-
-def test_without_an_agent_the_first_try_trains() -> None:
-    """After three agents the first try trains, and the plan says so."""
-    nodes = federation(N)
-    alter(nodes, "determine", lost)
-    plan = nodes.play(1)
-    assert asked(nodes, "determine") == agents_in_turn(nodes)[:3]
-    assert plan.chosen == 0
-    assert plan.notes == (
-        *["An agent did not determine."] * 2,
-        "No agent determined; the first try trains.",
-    )
 
 
 def test_one_request_has_all_rounds_of_an_agent() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import Federation, epoch_of, node_policies, skewed_counts
+from protocol.federation import Federation, dubhe, epoch_of, node_policies, skewed_counts
 from protocol.nodes import Exchanges
 from protocol.server import (
     COUNTS,
@@ -189,10 +189,8 @@ class TestNumberOfClasses:
     @staticmethod
     def coins(*lengths: int) -> Nodes:
         """Return nodes with these numbers of classes."""
-        selector = federation().selector
-        settings = replace(selector.settings, rule=Exchanges())  # type: ignore[attr-defined]
         counts = [np.arange(1, length + 1) for length in lengths]
-        return Federation(type(selector)(settings), node_policies(counts))  # type: ignore[call-arg]
+        return dubhe(counts, num_participants=4, rule=Exchanges())
 
     def test_nodes_with_another_number_of_classes_stay_out(self) -> None:
         """The log names their alias and number; they declined, and cause no early registration."""
@@ -213,13 +211,12 @@ class TestNumberOfClasses:
     def test_a_note_says_why_most_nodes_stay_out(self) -> None:
         """A run with the few remaining nodes would go unnoticed; some may have other reasons."""
         for num_failing, noted in ((4, False), (5, True)):
-            policies = node_policies(np.ones((9, 5), dtype=int))
-            for number in range(num_failing):
-                policies[number] = replace(policies[number], label_counts=lambda: [5])
-            policies[7] = replace(policies[7], willing=lambda _round: False)
-            selector = federation().selector
-            settings = replace(selector.settings, rule=Exchanges())  # type: ignore[attr-defined]
-            plan = Federation(type(selector)(settings), policies).play(1)  # type: ignore[call-arg]
+            nodes = self.coins(*[5] * 9)
+            wills(nodes, [7], lambda _round: False)
+            for node_id in nodes.ids[:num_failing]:
+                policy = replace(nodes.policies[node_id], label_counts=lambda: [5])
+                nodes.policies[node_id] = policy
+            plan = nodes.play(1)
             remedy = "Most nodes stay out (invalid label counts); let label_counts return a list"
             assert any(note.startswith(remedy) for note in plan.notes) == noted
 

@@ -3,23 +3,9 @@
 from typing import Any
 
 import pytest
-from protocol.federation import epoch_of, registered
-from protocol.server import POOL, altered, federation, lost
+from protocol.server import altered, federation, lost
 
 from dubhe_flwr.errors import QuorumError
-
-
-@pytest.mark.parametrize(
-    ("settings", "num_tries", "charged"), [({}, 3, 3), ({"tries": 1}, 1, 1), (POOL, 1, 3)]
-)
-def test_what_a_draw_costs(settings: dict[str, Any], num_tries: int, charged: int) -> None:
-    """A draw costs a bit for each try; with a pool, one bit counts for V / K draws."""
-    nodes = federation(24, **settings)
-    nodes.play(1)
-    draws = {e.request["num-tries"] for e in nodes.exchanges if e.stage == "participate"}
-    assert draws == {num_tries}
-    assert epoch_of(nodes).num_draws == charged
-    assert {registered(nodes, node_id).num_draws for node_id in nodes.ids} == {charged}
 
 
 def test_a_quorum_may_be_above_the_number_of_participants() -> None:

@@ -2,28 +2,8 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
-from protocol.federation import decrypted, joined
-from protocol.server import COUNTS, PLAIN, SETTINGS, altered, failed, federation, lost
-
-from dubhe_flwr.core.codebook import Codebook
-from dubhe_flwr.protocol.wire.messages import ParticipateRequest
-from dubhe_lab.data.measures import overall_registry
-
-
-@pytest.mark.parametrize("settings", [{}, PLAIN], ids=str)
-def test_the_sum_is_the_overall_registry(settings: dict[str, Any]) -> None:
-    """It covers the nodes that registered, which get it when they draw."""
-    nodes = federation(**settings)
-    with altered(nodes, "register", lost, nodes.ids[:2]):
-        batch = nodes.until("participate")
-    request = next(iter(batch.requests.values()))
-    assert isinstance(request, ParticipateRequest)
-    assert (request.num_clients, request.exchange) == (10, 0)
-    found = decrypted(joined(nodes, nodes.ids[5]), "registration", request.sums)
-    expected, _ = overall_registry(COUNTS[2:], Codebook((1, 2, 4)), SETTINGS["thresholds"])
-    np.testing.assert_array_equal(found, expected)
+from protocol.server import altered, failed, federation, lost
 
 
 @pytest.mark.parametrize(("spoil", "times"), [(lost, 1), (failed, 3)])

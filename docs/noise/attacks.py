@@ -1,6 +1,6 @@
-"""Measures what attackers find in noisy sums: `python tests/adversary/measure.py`.
+"""Measures what attackers find in noisy sums: `python docs/noise/attacks.py`.
 
-Writes `docs/noise/attacks.json`, with the table on the page about noise. This takes some ten
+Writes `attacks.json`, with the table on the page about noise. This takes some ten
 minutes; measured cells are kept, so the command continues where it stopped.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from adversary.test_price_sums import (
     all_but,
     colluding,
@@ -27,7 +27,7 @@ from adversary.test_price_sums import (
 
 from dubhe_flwr.rules import Prices
 
-MEASURED: Final = Path(__file__).parents[2] / "docs" / "noise" / "attacks.json"
+MEASURED: Final = Path(__file__).with_suffix(".json")
 SEEDS: Final = {20: 16, 50: 12, 100: 9, 500: 5, 2000: 4}
 """Number of federations for each N."""
 

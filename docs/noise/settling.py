@@ -1,6 +1,6 @@
-"""Measures how soon prices settle: `python tests/core/prices/measure.py`.
+"""Measures how soon prices settle: `python docs/noise/settling.py`.
 
-Writes `docs/noise/settling.json`, with a table on the page about noise. This takes six minutes;
+Writes `settling.json`, with a table on the page about noise. This takes six minutes;
 measured rows are kept, so the command continues where it stopped.
 """
 
@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from core.prices.populations import Federation, Floats, half_normal, specialists, with_emd
 
 from dubhe_flwr.core.determination import volunteers_of
 from dubhe_flwr.core.prices import LEAST_VOLUNTEERS, PriceDesign
 from dubhe_flwr.rules import Frame, Prices
 
-MEASURED: Final = Path(__file__).parents[3] / "docs" / "noise" / "settling.json"
+MEASURED: Final = Path(__file__).with_suffix(".json")
 PRICES: Final = {
     "default settings": Prices(),
     "`coverage=0.1, local_skew=1`": Prices(0.1, 1.0),

@@ -1,0 +1,15 @@
+"""Tests of Newton's method; the minima that it finds are tested with prices as a whole."""
+
+import numpy as np
+
+from dubhe_flwr.core.prices.newton import Floats, minimum
+
+
+def test_newton_ends_where_no_step_helps() -> None:
+    """If every step leads uphill, as rounding may have it, the search hardly moves, and ends."""
+
+    def misleading(values: Floats) -> tuple[float, Floats, Floats]:
+        return float(values.sum()), -np.ones_like(values), np.ones_like(values)
+
+    found = minimum(np.eye(2), misleading, np.zeros(2), np.full(2, 1e-3), np.zeros(2), 1.0)
+    assert np.abs(found).max() < 1e-3
