@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from typer.main import get_command
 
+from dubhe_flwr.errors import DataError
 from dubhe_lab.cli import app as dubhe
 from dubhe_lab.experiments.options import parameters_of
 from dubhe_lab.paper.cells import CellStore
@@ -88,7 +89,13 @@ def measured(name: str) -> Section:
 def _measured(words: str) -> str:
     """Return a table of an experiment, counted from 1."""
     name, number = words.split()
-    return measured(name).tables[int(number) - 1].for_markdown() + "\n"
+    try:
+        table = measured(name).tables[int(number) - 1]
+    except (IndexError, ValueError) as error:  # too few cells for the table, or for the section
+        raise DataError(
+            f"There is no stored cell of {name}; is a new setting missing in `_LATER`?"
+        ) from error
+    return table.for_markdown() + "\n"
 
 
 def _stored(name: str) -> str:

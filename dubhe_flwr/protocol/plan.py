@@ -118,7 +118,7 @@ class Plan:
     num_tries : int
         Number of tentative selections that the agent chose from.
     chosen : int, optional
-        Index of the best one; None for a random selection.
+        Index of the best one; None if the clients were not chosen from tries.
     rule : str, optional
         Description of the participation rule, including what it found.
     finding : tuple of float
@@ -139,7 +139,7 @@ class Plan:
     epoch: bytes | None = None
     num_registered: int = 0
     num_tries: int = 1
-    chosen: int | None = 0
+    chosen: int | None = None
     rule: str | None = None
     finding: tuple[float, ...] = ()
     privacy: PrivacyBound | None = None

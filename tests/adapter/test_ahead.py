@@ -142,7 +142,7 @@ def test_each_round_logs_its_selection_during_an_exchange(
     api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The main thread may log the same line for two rounds while one exchange is under way."""
-    line = "dubhe: 6 of 24 clients selected in 0.00 s (from 4 tentative selections or groups)"
+    line = "dubhe: 6 of 24 clients selected in 0.00 s (from 4 tentative selections)"
 
     def send(_batch: Batch, _timeout: float | None, _is_over: Any) -> Replies:
         for _ in range(2):

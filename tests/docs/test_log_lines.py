@@ -2,10 +2,14 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from docs.pages import ROOT
+
+from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER
 
 PAGE = " ".join((ROOT / "docs/reference/log_lines.md").read_text("utf-8").split())
 PLACES = (
@@ -17,6 +21,42 @@ PLACES = (
 )
 ENOUGH = 45
 """Characters by which the page names a line at least; it may leave out the rest."""
+
+
+def constants(tree: ast.Module) -> Iterator[tuple[str, ast.Constant]]:
+    """Yield the name and the value of each text that a module defines."""
+    for node in tree.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str()) as value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str()) as value)
+            ):
+                yield name, value
+
+
+@dataclass
+class Resolved(ast.NodeTransformer):
+    """Replaces the names of constants by their texts."""
+
+    known: Mapping[str, ast.Constant]
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Return the constant's text, if the name is one."""
+        return self.known.get(node.id, node)
+
+
+def trees() -> Iterator[tuple[Path, ast.Module]]:
+    """Yield each source with its tree, in which reasons that are constants are spelled out."""
+    sources = [found for place in PLACES for found in (ROOT / "dubhe_flwr").glob(place)]
+    parsed = {source: ast.parse(source.read_text("utf-8")) for source in sources}
+    public = {
+        name: value
+        for tree in parsed.values()
+        for name, value in constants(tree)
+        if not name.startswith("_")
+    }
+    for source, tree in parsed.items():
+        yield source, Resolved(public | dict(constants(tree))).visit(tree)
 
 
 def texts(value: ast.AST | None) -> Iterator[str]:
@@ -32,8 +72,8 @@ def texts(value: ast.AST | None) -> Iterator[str]:
 
 def lines() -> Iterator[str]:
     """Yield each line, each note for one, and each reason for which a reply is dropped."""
-    for source in (found for place in PLACES for found in (ROOT / "dubhe_flwr").glob(place)):
-        for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+    for source, tree in trees():
+        for node in ast.walk(tree):
             match node:
                 case ast.Constant(value=str(text)) if text.startswith("dubhe: "):
                     yield from texts(node)
@@ -66,3 +106,8 @@ def test_each_line_stands_on_the_page(piece: str) -> None:
 def test_there_are_lines() -> None:
     """They are found in the code as it is written now."""
     assert len(pieces()) >= 50
+
+
+def test_reasons_may_be_constants() -> None:
+    """A reason that another module names is looked up on the page, too."""
+    assert ALIAS_OF_ANOTHER in pieces()

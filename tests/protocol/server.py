@@ -29,6 +29,8 @@ SEARCH: dict[str, Any] = {"thresholds": "search"}
 POOL: dict[str, Any] = {"tries": 1, "pool": 3}
 """One try, for which three times K clients volunteer."""
 PLAIN: dict[str, Any] = {"simulation": "plain"}
+REGISTRATION = ["join", "keygen", "register"]
+"""The stages of a registration, if an agent makes the key."""
 
 
 def federation(num_clients: int = NUM_CLIENTS, **overrides: Any) -> Nodes:

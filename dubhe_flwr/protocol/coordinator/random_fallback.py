@@ -75,7 +75,6 @@ def _by_chance(context: Context, epoch: Epoch | None, error: DubheError) -> tupl
         aliases=tuple(run.aliases.get(node_id, str(node_id)) for node_id in chosen),
         epoch=None if epoch is None else epoch.identity,
         num_registered=0 if epoch is None else len(epoch.registered),
-        chosen=None,
         notes=context.round.notes,
         stages=context.round.reports,
         fallback=True,

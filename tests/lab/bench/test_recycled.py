@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from protocol.server import REGISTRATION
 
 from dubhe_flwr.protocol import Batch, Plan
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
@@ -42,7 +43,7 @@ def test_the_whole_protocol_runs(method: str, num_real: int, rounds_per_draw: in
         assert all(stage.accepted == stage.sent for stage in plan.stages)
     assert len({plan.participants for plan in plans}) == 4
     stages = [stage.stage for stage in plans[0].stages]
-    assert stages[:3] == ["join", "keygen", "register"]
+    assert stages[:3] == REGISTRATION
     assert stages[-1] == "determine"
     # The paper's rule has one sum; prices take several, and nodes draw as soon as they settle.
     assert set(stages[3:-1]) == {"settle" if method == "dubhe" else "participate"}

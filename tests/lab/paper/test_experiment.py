@@ -2,8 +2,8 @@
 
 import pytest
 
-from dubhe_lab.experiments import METHODS, StudySettings
-from dubhe_lab.paper.experiment import Method, identity
+from dubhe_lab.experiments import METHODS, CompareSettings, StudySettings
+from dubhe_lab.paper.experiment import Method, deciding, identity
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -24,3 +24,10 @@ def test_a_cell_depends_on_what_its_method_uses() -> None:
     assert identity(some, Method("dubhe"), ("tries",)).keys().isdisjoint({"tries"})
     assert {"num_participants", "seed", "rho"} <= identity(some, Method("random")).keys()
     assert identity(some, Method("dubhe-paper"))["method"] == "dubhe"
+
+
+def test_stored_cells_outlive_a_new_setting() -> None:
+    """A setting that they lack counts only if it differs from its default."""
+    usual, other = CompareSettings.of(), CompareSettings.of(proximal=0.1)
+    assert deciding(usual).keys().isdisjoint({"local_loss", "proximal"})
+    assert deciding(other) == deciding(usual) | {"proximal": 0.1}

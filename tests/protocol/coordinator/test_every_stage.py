@@ -19,12 +19,24 @@ from protocol.server import (
 )
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol import Batch, NodeFailure
+from dubhe_flwr.protocol import Batch, NodeFailure, Stage
 from dubhe_flwr.protocol.coordinator.context import Rest
 
 OF_ALL = ("join", "register", "settle", "participate")
 OF_AN_AGENT = ("keygen", "determine")
 EVERY = (*OF_ALL, *OF_AN_AGENT)
+ELSEWHERE = {
+    "hello": "tests/lab/baselines/test_roll_call.py",
+    "appoint": "tests/adversary/test_committee.py",
+    "open": "tests/adversary/test_committee.py",
+}
+"""Stages that these nodes do not have, and the tests of bad replies to them."""
+
+
+def test_every_stage_is_listed() -> None:
+    """A new stage has tests of bad replies, here or elsewhere."""
+    new = set(Stage) - {*EVERY, *ELSEWHERE}
+    assert not new, f"add {new} to OF_ALL or OF_AN_AGENT and to UNFIT, or to ELSEWHERE"
 
 
 def nodes_of(stage: str, **settings: Any) -> Nodes:

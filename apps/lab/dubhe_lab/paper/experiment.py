@@ -111,6 +111,17 @@ class Method:
 
 
 _LATER: Final[Mapping[str, Any]] = {"local_loss": "plain", "proximal": 0.0}
+"""The settings that the first stored cells lack, and their defaults."""
+
+
+def deciding(settings: CommandSettings) -> dict[str, Any]:
+    """Return the settings that a cell's results depend on.
+
+    The settings in `_LATER` count only if they differ from their defaults, so that the keys of
+    stored cells stay the same.
+    """
+    given = settings.flat()
+    return {name: value for name, value in given.items() if _LATER.get(name, ...) != value}
 
 
 def identity(
@@ -121,10 +132,7 @@ def identity(
     if method.kind != "dubhe":
         of_dubhe = {own.name for own in SelectionSettings.flat_fields()}
         unused |= of_dubhe - {"num_participants", "reference_set"}
-    given = settings.flat()
-    # Stored cells lack newer settings, so these count only if they differ from their defaults.
-    unused |= {name for name, usual in _LATER.items() if given.get(name) == usual}
-    own = {name: value for name, value in given.items() if name not in unused}
+    own = {name: value for name, value in deciding(settings).items() if name not in unused}
     return own | {"method": method.kind}
 
 

@@ -13,7 +13,7 @@ from dubhe_lab.experiments.findings import federation_summary
 from dubhe_lab.experiments.settings import DUBHE, MachineSettings, StudySettings
 from dubhe_lab.experiments.study import draw_federation, study
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import SKEW, Method, PaperSettings, columns, identity
+from dubhe_lab.paper.experiment import SKEW, Method, PaperSettings, columns, deciding, identity
 
 CLIENTS: Final = {"full": 1000, "small": 200}
 """``N`` by scale."""
@@ -63,7 +63,7 @@ def registry_cell(**given: Any) -> Cell:
     return Cell(
         "registry",
         f"registry of {_skew(settings)}, N={federation.num_clients}, seed {federation.seed}",
-        settings.flat(),
+        deciding(settings),
         partial(_measure_registry, settings),
         0.1,
     )

@@ -14,7 +14,7 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_lab.experiments.my_federation import study
 from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import Experiment, Grid, PaperSettings, Results
+from dubhe_lab.paper.experiment import Experiment, Grid, PaperSettings, Results, deciding
 from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.trainings import device_name
 from dubhe_lab.report.federation import points_of_digits, verdict_on
@@ -67,8 +67,8 @@ def _grid(options: PaperSettings) -> Grid:
 def _cell(settings: CompareSettings) -> Cell:
     federation, wanted = settings.federation, settings.selection.num_participants
     name = f"{federation.rho:g}/{federation.emd:g}, N={federation.num_clients}, K={wanted}"
-    unused = ("data_dir", "device", "engine", "local_loss", "proximal")
-    config = {key: value for key, value in settings.flat().items() if key not in unused}
+    unused = ("data_dir", "device", "engine")
+    config = {key: value for key, value in deciding(settings).items() if key not in unused}
     return Cell(
         "verdict",
         f"digits {name}, seed {federation.seed}",

@@ -21,6 +21,7 @@ from dubhe_flwr.protocol.wire.messages import (
     Appointment,
     AppointReply,
     AppointRequest,
+    JoinReply,
     RegisterRequest,
     Stage,
 )
@@ -138,25 +139,20 @@ def _corrected(joined: JoinedNodes, objections: Sequence[Sequence[int]]) -> Join
     """
     if len(objections) < _MAJORITY or joined.is_corrected:
         return None
-    replies = dict(joined.replies)
+    ranked: dict[int, JoinReply] = {}
+    strangers: set[int] = set()
     for place, (node_id, reply) in enumerate(joined.replies.items()):
         (rank, number), *_ = Counter(ranks[place] for ranks in objections).most_common(1)
         if number < _MAJORITY or rank == reply.rank:
             continue
         if rank >= 0:
-            replies[node_id] = replace(reply, rank=rank)
+            ranked[node_id] = replace(reply, rank=rank)
         else:
-            del replies[node_id]
-    if replies == joined.replies:
+            strangers.add(node_id)
+    if not ranked and not strangers:
         return None
-    invitation, strangers = joined.invitation, joined.replies.keys() - replies
-    return replace(
-        joined,
-        invitation=replace(invitation, declined=invitation.declined | strangers),
-        replies=replies,
-        aliases={n: joined.aliases[n] for n in replies},
-        is_corrected=True,
-    )
+    replies = {**joined.replies, **ranked}
+    return replace(joined, replies=replies, is_corrected=True).without(strangers)
 
 
 def _without_strangers(

@@ -51,6 +51,16 @@ class JoinedNodes:
         """Whether the rule starts from the result of the last epoch."""
         return self.invitation.announced.continues is not None
 
+    def without(self, nodes: Collection[int]) -> "JoinedNodes":
+        """Return the epoch without some nodes, as if they had declined."""
+        invitation = self.invitation
+        return replace(
+            self,
+            invitation=replace(invitation, declined=invitation.declined.union(nodes)),
+            replies={n: reply for n, reply in self.replies.items() if n not in nodes},
+            aliases={n: alias for n, alias in self.aliases.items() if n not in nodes},
+        )
+
     @cached_property
     def roster(self) -> Roster:
         """What the agent or committee is shown; without signatures unless most nodes signed."""

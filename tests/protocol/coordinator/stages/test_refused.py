@@ -6,6 +6,7 @@ import pytest
 from protocol.federation import epoch_of
 from protocol.server import (
     PLAIN,
+    REGISTRATION,
     SEARCH,
     altered,
     asked,
@@ -18,8 +19,6 @@ from protocol.server import (
 )
 
 from dubhe_flwr.errors import QuorumError, RefusedError, StaleMessageError
-
-REGISTRATION = ["join", "keygen", "register"]
 
 
 class TestLiars:
