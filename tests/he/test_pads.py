@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dubhe_flwr.errors import DecryptionError, MalformedMessageError
@@ -14,6 +14,7 @@ NUMBERS = st.lists(st.integers(-(2**59), 2**59), min_size=1, max_size=5)
 
 
 @given(rows=st.lists(NUMBERS, min_size=1, max_size=6))
+@example(rows=[[2**60 - 1, 1 - 2**60]])
 def test_padded_sums_come_back(rows: list[list[int]]) -> None:
     """Sums come back once all pads are removed; with one left, the tag is wrong."""
     size = min(map(len, rows))

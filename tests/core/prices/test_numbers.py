@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from dubhe_flwr.core.prices import UNIT, PriceDesign
 from dubhe_flwr.core.randomness import CLIP
+from dubhe_flwr.he.layout import Layout
 from dubhe_flwr.rules import Frame, Prices
 
 
@@ -41,3 +42,21 @@ def test_a_slot_has_room_for_a_nodes_noise(  # noqa: PLR0917 - one for each stra
     assert (numbers.encode(2 * own, worst) == numbers.encode(own, worst)).all()
     sums = numbers.encode(own, worst) + numbers.encode(zero, -worst)
     assert numbers.means(sums, 2) == pytest.approx(own / 2)
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "num_clients", "largest_weight", "most"),
+    [
+        (2, 2000, 1.0, 1), (52, 10_000, 1.0, 1), (60, 2000, 1.0, 1), (60, 2000, 4.0, 2),
+        (100, 2000, 4.0, 2), (1000, 2000, 4.0, 17),
+    ],
+)  # fmt: skip
+def test_ciphertexts(num_classes: int, num_clients: int, largest_weight: float, most: int) -> None:
+    """A contribution takes one ciphertext of 2048 bits up to 60 classes, and two at 100."""
+    frame = Frame(num_classes, num_clients, largest_weight)
+    fields = {
+        "opening": Prices().registration_slots(frame),
+        "exchange": Prices().settlement_slots(frame),
+    }
+    layout = Layout(2048, num_clients, fields)
+    assert max(map(layout.num_ciphertexts, fields)) <= most
