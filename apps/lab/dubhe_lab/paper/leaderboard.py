@@ -71,7 +71,7 @@ _FEW_METHODS: Final = (
 _LONG_METHODS: Final = (*map(Method, ("random", "greedy")), _LIKE_CLIENTS)
 """Methods to train for twice as long: the leaders after 100 rounds, and random selection."""
 _TURNED: Final = "SGD, digits rotated by an angle per client"
-_TURNED_SEEDS: Final = (0, 1, 2, 3, 4)
+_TURNED_SEEDS: Final = tuple(range(10))
 
 
 def _target(title: str) -> float:
