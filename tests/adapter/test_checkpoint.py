@@ -82,7 +82,7 @@ def test_an_unwritable_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for path in (tmp_path / "file", Path("/proc/dubhe")):
         with pytest.raises(
-            CheckpointError, match=r"cannot be used \(.*\); let checkpoint_dir name"
+            CheckpointError, match=r"cannot be used \(.*\); set checkpoint_dir to"
         ):
             CheckpointDirectory(path).open()
 

@@ -1,8 +1,8 @@
 """The interface of vaults, through which nodes hide their numbers and read sums.
 
-A vault belongs to the terms of an epoch and holds no secrets. A node hides numbers and reads sums
-with its *keys*; the server adds up vectors with what is *public*. Each vault has its own byte
-format for both. Any rule runs on any vault.
+A vault belongs to the terms of an epoch and holds no secrets. A node needs its *keys* to hide
+numbers and read sums; the server needs only the *public* part to add up vectors. Each vault has its
+own byte format for both. Any rule runs on any vault.
 """
 
 from abc import ABC, abstractmethod
@@ -114,7 +114,7 @@ class Vault(ABC):
             raise RefusedError("This node did not settle in the last epoch.")
 
     def sealed_state(self, seat: Seat, key: bytes) -> bytes | None:
-        """Return how the last epoch ended, sealed once under a new key; None if nobody needs it."""
+        """Return how the last epoch ended, sealed under a new key; None if it is not needed."""
         if self.announced.continues is None:
             return None
         self.check_state(seat)

@@ -144,7 +144,7 @@ def test_silence_ends_the_round(stage: str, on_failure: str) -> None:
             plan = nodes.play(1)
             assert plan.fallback == (stage != "determine")
             assert (len(set(plan.participants)), plan.stages[-1].stage) == (4, stage)
-            last = "first try trains." if stage == "determine" else "at random."
+            last = "the first one is used." if stage == "determine" else "at random."
             assert plan.notes[-1].endswith(last)
             assert isinstance(nodes.state.stage, Rest)
     after = nodes.play(2)

@@ -96,7 +96,7 @@ def test_one_request_has_all_rounds_of_an_agent() -> None:
     plans = [nodes.finish(batch), *(nodes.play(r) for r in range(2, 7))]
     assert [plan.chosen for plan in plans[: len(tasks)]] == list(map(best, tasks))
     assert {plan.chosen for plan in plans[len(tasks) :]} == {0}
-    assert plans[0].notes == ("No agent is left to determine; the first try trains.",)
+    assert plans[0].notes == ("No agent is left to choose a try; the first one is used.",)
 
 
 @pytest.mark.parametrize("chosen", [(1, 3), (3, 1), (1,), (1, 1, 1)])
