@@ -1,4 +1,4 @@
-"""Tests of a node's keys: read from files, found by Context, refused if they cannot work."""
+"""Tests of a node's keys: read from files, found by Context, and refused if invalid."""
 
 import logging
 from collections.abc import Callable
@@ -130,7 +130,7 @@ class TestFiles:
     ],
 )
 def test_unfit_keys_are_refused_at_once(options: Any, match: str) -> None:
-    """Keys that cannot work are refused before any message comes."""
+    """Invalid keys are refused before any message arrives."""
     with pytest.raises(SettingsError, match=match):
         mod_with(**options)
 

@@ -1,4 +1,4 @@
-"""Tests of the settings: what cannot work is refused before the first message."""
+"""Tests of the settings: invalid ones are refused before the first message."""
 
 from dataclasses import dataclass
 from pathlib import Path

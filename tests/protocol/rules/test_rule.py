@@ -149,7 +149,7 @@ class Insatiable(Exchanges):
 
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_the_last_sum_settles_a_rule(number: int) -> None:
-    """If it asks for another sum, the node draws with its current probability."""
+    """If the rule still asks for another sum, the node draws with its current probability."""
     nodes = federation(rule=Insatiable(number))
     plan = nodes.play(1)
     nodes.play(2)
@@ -176,5 +176,5 @@ def test_a_rule_may_read_no_sum() -> None:
     ],
 )
 def test_a_repr_shows_nothing_about_labels(shown: object) -> None:
-    """Neither a log nor an error shows it."""
+    """The repr of an object with labels shows none of them, in a log or in an error."""
     assert "31415" not in repr(shown)
