@@ -65,9 +65,9 @@ def _draws(num_classes: int) -> tuple[Floats, Floats]:
 def _dirichlet(mean: Floats, concentration: float) -> Floats:
     """Return clients drawn from a Dirichlet distribution around the mean labels, shape (3000, C).
 
-    A gamma variable of shape k is the product of a gamma variable of shape k + 1, which Wilson and
-    Hilferty approximate by the cube of a normal variable, and the k-th root of a uniform variable.
-    This makes the clients a smooth function of the opening.
+    A gamma variable of shape k equals a gamma variable of shape k + 1 times the k-th root of a
+    uniform variable. The former is approximated by the cube of a normal variable (Wilson and
+    Hilferty). This makes the clients a smooth function of the opening.
     """
     normal, log_uniform = _draws(mean.size)
     relative = np.repeat(list(_DRAWN), list(_DRAWN.values()))

@@ -31,8 +31,8 @@ _REMEMBERED_COUNTS: Final = 64
 """Number of earlier label counts whose budgets a node keeps."""
 
 _PATIENCE: Final = 5.0
-"""A node keeps a probability until its labels have spent this many times what they had spent at the
-time when it took the probability."""
+"""A node takes a new probability only once its labels have spent this many times what they had
+spent when it took the old one."""
 
 _VERSION: Final = 13
 _VERSION_KEY: Final = "version"

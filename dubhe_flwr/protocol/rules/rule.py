@@ -251,7 +251,7 @@ class Rule(ABC):
         Raises `RefusedError` if it does not fit the rule.
         """
         del own, population, result
-        raise RefusedError("The rule cannot go on from an earlier epoch.")
+        raise RefusedError("The rule cannot continue an earlier epoch.")
 
     def settlement_slots(self, frame: Frame) -> Slots | None:
         """Return the shape of a contribution to each later sum; None if there is none."""
@@ -368,4 +368,4 @@ registers it in the ClientApp, too.
         *(SettingsError, TypeError, ValueError, LookupError, AttributeError),
         *(ArithmeticError, RecursionError),  # for an endless number, or endless nesting
     ):
-        raise RefusedError(f"The settings of the rule {name!r} cannot work.") from None
+        raise RefusedError(f"The settings of the rule {name!r} are invalid.") from None

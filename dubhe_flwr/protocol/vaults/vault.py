@@ -56,7 +56,7 @@ class Seat:
 
 
 class Adder(ABC):
-    """Adds up hidden vectors, at the server."""
+    """Adds up hidden vectors on the server."""
 
     @abstractmethod
     def add_up(self, vectors: Iterable[bytes]) -> bytes:
@@ -104,7 +104,7 @@ class Vault(ABC):
             raise RefusedError("Numbers of samples belong to weighted epochs only.")
 
     def make_key(self, seat: Seat, request: KeygenRequest) -> KeygenReply:
-        """Make the epoch's key, at its agent."""
+        """Make the epoch's key; only the agent calls this."""
         del seat, request
         raise RefusedError("No node makes a key for this epoch.")
 
@@ -160,7 +160,7 @@ class Vault(ABC):
 
     @abstractmethod
     def read(self, keys: bytes, sum_name: SumName, total: bytes, num_clients: int) -> Numbers:
-        """Return a sum over `num_clients` clients, at a node.
+        """Return a sum over `num_clients` clients, as nodes read it.
 
         Raises `DecryptionError`, without any detail, if it is not valid.
         """

@@ -42,7 +42,7 @@ class JoinedNodes:
 
     invitation: Invitation
     replies: Mapping[int, JoinReply]
-    aliases: Mapping[int, str]  # the nodes' names from here on, in the same order
+    aliases: Mapping[int, str]  # the nodes' names from now on, in the same order
     were_all_asked: bool  # whether every connected node was asked to join
     is_corrected: bool = False  # whether the committee objected to some nodes
 
@@ -232,7 +232,7 @@ def candidates_of(replies: Mapping[int, JoinReply]) -> frozenset[int]:
 
 
 def _names(told: Mapping[int, JoinReply], known: Mapping[int, str]) -> dict[int, str]:
-    """Return the alias that each node has from here on.
+    """Return the alias that each node has from now on.
 
     If several nodes claim an alias, the node that had it before keeps it, or else the first of
     them. The others are left out, except nodes that signed: part of such a node's key is appended
