@@ -105,10 +105,9 @@ class Selecting(Generic[StrategyT]):
         """Return the state from which a new process continues the run with its next round.
 
         Call it between two rounds. The state consists of the round, the selector's seed and number
-        of batches, and the wrapped strategy's own state. The latter is known for Flower's own
-        strategies, and for strategies with `state_dict` and `load_state_dict`. There is no model,
-        registration or key in it. All values can be written as JSON, except the wrapped strategy's
-        arrays.
+        of batches, and the wrapped strategy's own state (for Flower's strategies, and for others
+        with `state_dict` and `load_state_dict`). It contains no model, registration or keys. All
+        values can be written as JSON, except the wrapped strategy's arrays.
         """
         return self.driver.run.state_dict()
 

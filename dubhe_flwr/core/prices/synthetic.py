@@ -66,7 +66,7 @@ def _dirichlet(mean: Floats, concentration: float) -> Floats:
     """Return clients drawn from a Dirichlet distribution around the mean labels, shape (3000, C).
 
     A gamma variable of shape k equals a gamma variable of shape k + 1 times the k-th root of a
-    uniform variable. The former is approximated by the cube of a normal variable (Wilson and
+    uniform variable. The cube of a normal variable approximates the one of shape k + 1 (Wilson and
     Hilferty). This makes the clients a smooth function of the opening.
     """
     normal, log_uniform = _draws(mean.size)

@@ -29,9 +29,9 @@ def planned_at_random(
     Raises
     ------
     DubheError
-        The same error if `on_failure` is "raise", or if it is a `SettingsError`, which later rounds
-        would raise again. A `QuorumError` if `on_failure` is "raise" and the round was given up, or
-        if all nodes declined for a reason that the operator has to fix.
+        The same error if `on_failure` is "raise". A `SettingsError` in any case, since later rounds
+        would raise it again. A `QuorumError` if `on_failure` is "raise" and the round was given up,
+        or if all nodes declined for a reason that the operator has to fix.
     """
     raises = context.settings.on_failure == "raise"
     if isinstance(error, SettingsError):

@@ -197,9 +197,9 @@ def _num_asked(settings: Settings, num_present: int, num_refused: int) -> int:
 def _by_turn(run: Run, drawn: Sequence[int]) -> list[int]:
     """Return randomly drawn nodes in the order in which they may register.
 
-    Nodes that may be in the committee come first. After a refused epoch, only three of them do; the
-    other nodes are ordered by the number of failed epochs they were part of, since a node that lies
-    was part of all of them.
+    Nodes that may be in the committee come first. After a refused epoch, only three of them do.
+    Apart from that, nodes are then ordered by the number of failed epochs they were part of, since
+    a node that lies was part of all of them.
     """
     if not run.num_refused_epochs:
         return sorted(drawn, key=lambda node_id: node_id not in run.candidates)
