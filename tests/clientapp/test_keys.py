@@ -61,7 +61,9 @@ class TestFiles:
         assert key.private_bytes_raw() == KEYS[0].private_bytes_raw()
         if password:
             for wrong in (None, b"other"):
-                with pytest.raises(SettingsError, match="no private Ed25519 key that opens"):
+                with pytest.raises(
+                    SettingsError, match="no private Ed25519 key that can be opened"
+                ):
                     load_signing_key(str(path), wrong)
 
     @pytest.mark.parametrize(
