@@ -6,7 +6,7 @@ class DubheError(Exception):
 
 
 class SettingsError(DubheError, ValueError):
-    """A setting that cannot work; the message names the value and says how to fix it."""
+    """An invalid setting; the message names the value and says how to fix it."""
 
 
 class CheckpointError(DubheError):
@@ -46,7 +46,7 @@ class RefusedError(ProtocolError):
 
 
 class DailyLimitError(RefusedError):
-    """A request beyond the owner's limit for a day: the node refuses it only for today."""
+    """A request beyond the owner's daily limit, which the node refuses for today only."""
 
 
 class UntrustedError(ProtocolError):

@@ -18,7 +18,7 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
     data : array_like of int, shape (M,), or a data set
         One label per sample, from 0 to C-1; a torch ``Dataset`` or ``DataLoader``; or a Flower
         Datasets partition. A torch data set without ``targets``, ``labels`` or ``tensors`` is read
-        sample by sample, as pairs whose second part is the label.
+        sample by sample; each sample must be a pair whose second part is the label.
     num_classes : int
         ``C``.
     label : str (default: "label")

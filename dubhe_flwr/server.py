@@ -72,7 +72,7 @@ class Selection(Selecting[Strategy], Strategy):
         return instructions
 
     def _noticed(self, clients: Sequence[Any]) -> list[Any]:
-        """Return clients whose Grid reports to the driver what is sent to SuperNodes."""
+        """Return the clients, with Grids that report to the driver what is sent to SuperNodes."""
         noticed = []
         for client in clients:
             if is_remote(client.grid):

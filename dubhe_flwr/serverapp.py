@@ -242,7 +242,7 @@ class Dubhe(SelectingByDubhe[Strategy], Selection):
     Raises
     ------
     SettingsError
-        If a value cannot work, or the strategy cannot be wrapped.
+        If a value is invalid, or the strategy cannot be wrapped.
 
     Examples
     --------

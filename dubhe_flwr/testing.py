@@ -104,10 +104,10 @@ class _Sent(NamedTuple):
 class FaultyGrid(ForwardingGrid):
     """Forwards messages to another Grid, with faults.
 
-    Faults apply to messages sent by `send_and_receive`, as Dubhe and Flower's strategies send them.
-    Late and duplicate replies are delivered only for stages of the protocol, since nobody waits
-    for late replies to the app. Arrays are never corrupted. `injected` counts the faults by kind
-    and stage, and `killed` holds the nodes that left.
+    Faults apply to messages sent with `send_and_receive`, which Dubhe and Flower's strategies use.
+    Late and duplicate replies are delivered only for stages of the protocol, since an app does not
+    wait for late replies. Arrays are never corrupted. `injected` counts the faults by kind and
+    stage, and `killed` holds the nodes that left.
 
     Parameters
     ----------

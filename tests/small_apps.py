@@ -1,4 +1,4 @@
-"""What Flower's examples do, as small as it can be, each with the lines that add Dubhe.
+"""Minimal versions of Flower's examples, each with the lines that add Dubhe.
 
 An app is a pair of names, such as `sklearn_server` and `sklearn_client`, also for `flwr run`.
 """
@@ -42,7 +42,7 @@ def data(context: Context) -> Pair:
 
 
 def label_counts(context: Context) -> NDArray[np.int64]:
-    """Return what the node tells nobody."""
+    """Return the node's label counts."""
     return count_labels(data(context)[1], num_classes=3)
 
 
@@ -75,7 +75,7 @@ START: Final = [np.zeros((3, 3)), np.zeros(3)]
 
 
 def kept(context: Context, outcome: float) -> None:
-    """Leave what came of a run where a test finds it."""
+    """Write a run's result to the place where a test finds it."""
     context.state["outcome"] = MetricRecord({"outcome": outcome})
 
 
@@ -206,7 +206,7 @@ class KeepsBest(FedAvg):
 
 @advanced_server.main()
 def main_advanced(grid: Grid, context: Context) -> None:
-    """Ask the strategy what it kept."""
+    """Record the best model that the strategy kept."""
     strategy = serverapp.Dubhe(KeepsBest(), **SELECTION)
     strategy.start(grid, ArrayRecord(START), num_rounds=ROUNDS)
     kept(context, strategy.best)
@@ -214,7 +214,7 @@ def main_advanced(grid: Grid, context: Context) -> None:
 
 # custom-mods: mods of the app read the config of each message that they see.
 def reads_config(message: Message, context: Context, call_next: Any) -> Message:
-    """Look at the round, which Dubhe's own messages do not have."""
+    """Read the round from a message, as the app's mod does; Dubhe's messages have none."""
     assert message.content.config_records["config"]["server-round"] in {1, 2}
     answer: Message = call_next(message, context)
     return answer

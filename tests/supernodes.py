@@ -1,4 +1,4 @@
-"""SuperNodes without processes: each answers one message after the other, once it is asked."""
+"""SuperNodes without processes; each answers its messages one after the other."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -46,7 +46,7 @@ class SuperNodes(InProcessGrid):
         return int(self.contexts[node_id].node_config["partition-id"])
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Let messages wait in the order in which they come."""
+        """Queue the messages in the order in which they arrive."""
         batch = list(messages)
         stage = stage_of(batch[0]) if batch else ""
         self.asked = [message.metadata.dst_node_id for message in batch]
@@ -60,7 +60,7 @@ class SuperNodes(InProcessGrid):
         return [message.metadata.message_id for message in batch]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Let the nodes answer all that waits, one message after the other."""
+        """Let the nodes answer all queued messages, one after the other."""
         self.on_pull()
         with self._lock:
             for is_lost, message in self._waiting:

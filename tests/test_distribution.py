@@ -78,7 +78,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:
 
 
 def test_the_sdist_holds_what_the_tests_need(built: Path) -> None:
-    """Also apps, pages and test vectors; nothing that a build left behind."""
+    """The sdist also has apps, pages and test vectors, and nothing that a build left behind."""
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -128,5 +128,5 @@ def test_the_citation_is_of_this_version() -> None:
 
 
 def test_the_workflow_runs_what_ci_runs() -> None:
-    """There is one list of checks, in one file."""
+    """The workflow runs `.ci/run`, which has the only list of checks."""
     assert "run: .ci/run" in (ROOT / ".github" / "workflows" / "ci.yml").read_text()

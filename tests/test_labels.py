@@ -1,4 +1,4 @@
-"""Labels are counted wherever they lie."""
+"""Labels are counted in any kind of data set."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +17,7 @@ COUNTED = [1, 0, 1, 2]
 
 
 class Pairs(Dataset[Any]):
-    """A data set that tells nothing but its samples."""
+    """A data set that offers only its samples."""
 
     def __len__(self) -> int:
         return len(LABELS)
@@ -82,12 +82,12 @@ TENSORS = TensorDataset(torch.zeros(4, 2), torch.tensor(LABELS))
     ids=lambda data: type(data).__name__,
 )
 def test_labels_are_counted_wherever_they_lie(data: Any) -> None:
-    """Arrays, data sets of torch, partitions of Flower Datasets."""
+    """Labels are counted in arrays, torch data sets and Flower Datasets partitions."""
     assert count_labels(data, 4).tolist() == COUNTED
 
 
 def test_classes_without_a_sample_count_zero() -> None:
-    """And so do all of them, where a client has no sample."""
+    """Without any sample, all classes count zero."""
     assert count_labels([1, 1], 3).tolist() == [0, 2, 0]
     assert count_labels([], 2).tolist() == [0, 0]
 
@@ -128,7 +128,7 @@ SEVERAL = np.array([[1, 1, 0, 0], [0, 1, 0, 1]])
     ],
 )
 def test_what_is_no_vector_of_labels_is_refused(data: Any, sentence: str) -> None:
-    """With its shape and what to give in its place, and without any label."""
+    """The error names the shape and what to give instead, and quotes no label."""
     with pytest.raises(DataError, match=sentence) as error:
         count_labels(data, 4, label="species")
     assert "41" not in str(error.value)

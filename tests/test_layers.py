@@ -74,14 +74,14 @@ def modules(layer: str) -> list[Path]:
 
 @pytest.mark.parametrize("layer", LEVEL)
 def test_imports_point_down(layer: str) -> None:
-    """What two layers need is further down, or handed in as an argument."""
+    """Code that two layers need is further down, or is passed in as an argument."""
     found = {path: upward(layer, path.read_text()) for path in modules(layer)}
     assert found
     assert not any(found.values()), found
 
 
 def test_every_module_is_in_a_layer() -> None:
-    """A new package finds its place here."""
+    """Every package belongs to a layer."""
     names = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")}
     assert {name.removesuffix(".py") for name in names} - {"__init__"} == set(LEVEL)
 
@@ -94,7 +94,7 @@ def test_the_lower_layers_do_no_input_or_output(layer: str) -> None:
 
 
 def test_the_product_knows_nothing_of_the_lab() -> None:
-    """What runs on servers and nodes imports neither the lab nor a package of the lab."""
+    """Code that runs on servers and nodes imports neither the lab nor the lab's packages."""
     foreign = {"dubhe_lab", "typer", "rich", "matplotlib", "sklearn", "pandas"}
     for path in PACKAGE.rglob("*.py"):
         tops = {name.partition(".")[0] for _, name in imported(path.read_text())}
@@ -102,7 +102,7 @@ def test_the_product_knows_nothing_of_the_lab() -> None:
 
 
 def test_only_documented_modules_of_flower_are_imported() -> None:
-    """What else moves is looked up in `_compat`, which does without it where it is gone."""
+    """Everything else is looked up in `_compat`, which has a fallback."""
     for path in PACKAGE.rglob("*.py"):
         names = {name for _, name in imported(path.read_text())}
         flower = {name.removeprefix("flwr.") for name in names if name.startswith("flwr.")}
@@ -111,7 +111,7 @@ def test_only_documented_modules_of_flower_are_imported() -> None:
 
 @pytest.mark.parametrize(("side", "other"), [("node", "coordinator"), ("coordinator", "node")])
 def test_the_two_sides_of_the_protocol_never_import_each_other(side: str, other: str) -> None:
-    """What both need lies in `wire`, `vaults` or `rules`, and these know neither side."""
+    """Code that both sides need is in `wire`, `vaults` or `rules`, which import neither side."""
     for room in (side, "wire", "vaults", "rules"):
         for path in modules(f"protocol/{room}"):
             names = [name for _, name in imported(path.read_text())]
@@ -120,7 +120,7 @@ def test_the_two_sides_of_the_protocol_never_import_each_other(side: str, other:
 
 
 def test_a_wrong_import_is_found() -> None:
-    """Up, sideways, to nowhere, and hidden in a function."""
+    """Imports up, sideways, to no layer, and hidden in a function are found."""
     assert upward("core", "from dubhe_flwr.protocol import Plan") == [(1, "dubhe_flwr.protocol")]
     assert upward("server", "def f():\n    import dubhe_flwr.serverapp.dubhe")
     assert upward("testing", "from dubhe_flwr.novelty import x")

@@ -1,4 +1,4 @@
-"""The one place for Flower internals that may change between versions, each with a fallback.
+"""Collects all uses of Flower internals, which may change between versions; each has a fallback.
 
 All other modules import only names that Flower documents.
 """
@@ -16,12 +16,11 @@ from flwr.common import Scalar
 from flwr.serverapp import Grid
 
 SERVER_NODE_ID: Final = 1  # also the source of errors that the framework creates
-# Error codes: the ClientApp raised an exception; a mod's precondition failed (here, the owner's
-# daily limit); the node is gone; the node did not answer.
-CLIENT_APP_ERROR: Final = 2
-DAILY_LIMIT: Final = 6
-NODE_UNAVAILABLE: Final = 5
-NO_ANSWER: Final = frozenset({3, 4, NODE_UNAVAILABLE})
+# Flower's error codes.
+CLIENT_APP_ERROR: Final = 2  # the ClientApp raised an exception
+DAILY_LIMIT: Final = 6  # a mod's precondition failed; for Dubhe, the owner's daily limit
+NODE_UNAVAILABLE: Final = 5  # the node is gone
+NO_ANSWER: Final = frozenset({3, 4, NODE_UNAVAILABLE})  # no reply came from the node
 
 
 @runtime_checkable
@@ -42,7 +41,7 @@ class Run:
 def new_run(run_id: int) -> Run:
     """Return a run to which all messages created in this process belong.
 
-    A version of Flower without `TaskIdentity` finds the owner of a message in another way.
+    Versions of Flower without `TaskIdentity` find the run of a message in another way.
     """
     with suppress(ImportError, AttributeError):
         identity: Any = import_module("flwr.supercore.task_identity").TaskIdentity
@@ -56,7 +55,7 @@ def set_message_id(message: Message, message_id: str) -> None:
 
 
 def delivered_copy(message: Message) -> Message:
-    """Return a copy of a message whose records the receiver may change, as if it had travelled."""
+    """Return a copy of a message with its own records, as if it had come over the network."""
     delivered, content = copy(message), message.content.copy()
     for name, record in message.content.items():
         content[name] = record.copy()
@@ -65,7 +64,7 @@ def delivered_copy(message: Message) -> Message:
 
 
 def config_record(fields: Mapping[str, Scalar]) -> ConfigRecord:
-    """Return a record of values that are already checked; Flower would take 5 us to check each."""
+    """Return a record of checked values, and spare the 5 us that Flower takes to check each one."""
     record = ConfigRecord()
     data = vars(record).get("_data")
     if not isinstance(data, dict):
@@ -75,7 +74,7 @@ def config_record(fields: Mapping[str, Scalar]) -> ConfigRecord:
 
 
 def readdressed(message: Message, reply_to_message_id: str | None = None) -> Message:
-    """Return a copy of a message without its id, as a reply to another message if given."""
+    """Return a copy of a message without its id; if an id is given, it replies to that message."""
     own, metadata = copy(message), copy(message.metadata)
     metadata.__dict__["_message_id"] = ""
     if reply_to_message_id is not None:

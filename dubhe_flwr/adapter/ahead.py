@@ -1,12 +1,12 @@
 """Plans coming rounds in a thread while the clients of an earlier round train.
 
-Theory of operation. A node handles one message at a time, and starts a process for each. A request
-that waits while the node trains is answered right after training, and would delay the next training
-if the node is selected again. So each exchange is spread over two rounds: nodes that do not train
-in the first round are asked in it, and the remaining nodes in the second. If the selection of a
-round takes n exchanges, planning begins 2n + 1 rounds before it trains; early in an epoch, where
-fewer rounds are left, some exchanges take one round. The exchanges for the first round of an epoch
-include the registration.
+Theory of operation. A node handles one message at a time, and starts a process for each. If a
+request arrives while the node trains, the node answers it right after training. If it is selected
+again, it then begins its next training late. So each exchange is spread over two rounds: nodes that
+do not train in the first round are asked in that round, and the others in the second. If selecting
+a round takes n exchanges, planning begins 2n + 1 rounds before that round trains. When fewer rounds
+are left, as early in an epoch, some exchanges take only one round. The exchanges for the first
+round of an epoch include the registration.
 
 | event | what happens |
 |---|---|
@@ -16,8 +16,8 @@ include the registration.
 | it is planned | it is kept until its turn comes, and the thread looks for the next one |
 | it fails, or would be selected at random | the thread ends, and the round is selected when its turn comes |
 
-Each call of a selector takes its state and returns the next one. The states of the rounds form a
-chain, and the thread extends it. Only one exchange is ever under way: to select a round that is not
+Each call of a selector takes a state and returns the next one, so the states form a chain. The
+thread extends this chain. Only one exchange is ever under way: to select a round that is not
 planned, the main thread first stops the planning thread.
 """  # noqa: E501 - a table
 
@@ -81,7 +81,7 @@ class PlansAhead:
         self._trained: Collection[int] = ()  # the nodes that train in it
         self._is_awaited = False  # whether a round waits for its plan
         self._is_running = False
-        self._failure: Sequence[tuple[int, str]] = ()  # log lines that explain it
+        self._failure: Sequence[tuple[int, str]] = ()  # log lines that say why planning failed
         self._waits_for = ""
 
     def learn(self, plan: Plan) -> None:
@@ -150,7 +150,7 @@ class PlansAhead:
     def withdraw(self, server_round: int, state: Any) -> Any:
         """Discard all plans; return the state at the end of the chain, or the given one.
 
-        Logs why planning `server_round`, which is selected next, failed.
+        `server_round` is selected next. If planning it has failed, the log says why.
         """
         self.stop()
         with self._changed:
@@ -183,7 +183,7 @@ class PlansAhead:
             pass
         except _FailedError as error:
             failure = error.log_lines
-        except BaseException as error:  # noqa: BLE001 - nobody catches errors of a thread
+        except BaseException as error:  # noqa: BLE001 - nothing else catches a thread's errors
             failure = _FailedError((), str(error) or type(error).__name__).log_lines
         self._ended(failure)
 

@@ -33,7 +33,7 @@ class Options:
     ----------
     equal_weights : bool (default: False)
         Give all selected clients the same weight (eq. 1 of the paper), however many examples
-        they report. By default the wrapped strategy weighs them as usual.
+        they report. By default, the wrapped strategy weights them as usual.
     evaluate_on : "all" or "selected" (default: "all")
         The nodes on which the wrapped strategy evaluates.
     expected_nodes : int, optional (default: the number of participants)
@@ -41,16 +41,16 @@ class Options:
     wait_timeout : float (default: 60)
         Seconds to wait for these nodes.
     stage_timeout : float, optional (default: 600)
-        Seconds to wait for the replies to one batch; None waits as long as Flower does, twelve
-        hours. While clients train, the time counts from the end of training.
+        Seconds to wait for the replies to one batch. None means Flower's own limit, twelve hours.
+        For a batch that is sent while clients train, the time counts from the end of training.
     checkpoint_dir : str or Path, optional (default: none)
         Where to keep model, round and state after each round. A ServerApp started again with the
         same directory continues with the next round.
     on_checkpoint_failure : "continue" or "raise" (default: "continue")
         Whether the run goes on, with an error in the log, if a checkpoint cannot be written.
     on_selection : callable (Plan, float) -> mapping or None, optional (default: none)
-        Called after each selection with the plan and the seconds for which the round waited. A
-        mapping that it returns is added to the round's metrics.
+        Called after each selection with the plan and the number of seconds that the round waited
+        for it. If it returns a mapping, this is added to the round's metrics.
     """
 
     equal_weights: bool = Settings.equal_weights
@@ -111,10 +111,10 @@ class DubheArguments(Options, Settings):
 
 
 class taking(Generic[P]):  # noqa: N801 - a decorator
-    """Decorates a function that passes its keyword arguments on, and shows which ones it takes.
+    """Decorates a function that passes on its keyword arguments, and adds them to its signature.
 
-    Type checkers, editors and `help` see their names, types and defaults. The function raises
-    `SettingsError` for an unknown argument, suggesting the right one, and for a missing one.
+    Type checkers, editors and `help` then see their names, types and defaults. The function raises
+    `SettingsError` if an argument is missing or unknown, and suggests the name that was meant.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
         self, function: Callable[[A, B, C], R]
     ) -> Callable[Concatenate[A, B, C, P], R]: ...
     def __call__(self, function: Callable[..., R]) -> Callable[..., R]:
-        """Return the function with the arguments it passes on in place of its `**`."""
+        """Return the function, with the arguments that it passes on in place of its `**`."""
         *own, _ = signature(function).parameters.values()
         whole = Signature([*own, *self._passed_on.values()])
         placed = [each.name for each in whole.parameters.values() if each.kind < each.KEYWORD_ONLY]

@@ -30,7 +30,7 @@ _locked: set[tuple[int, int]] = set()
 
 
 class CheckpointDirectory:
-    """Keeps the last completed round, even if the process is killed at any moment.
+    """Keeps the last completed round, even if the process is killed while it writes.
 
     Only the server's user can read the file. It stores JSON values, bytes, arrays, and Flower's
     `Parameters` and `ArrayRecord`; tuples come back as lists, and numpy's numbers as Python's.
@@ -55,7 +55,7 @@ class CheckpointDirectory:
             ) from None
         except OSError as error:
             raise CheckpointError(
-                f"{self.path} cannot be used ({error.strerror}); let checkpoint_dir name a folder "
+                f"{self.path} cannot be used ({error.strerror}); set checkpoint_dir to a folder "
                 "that the server may write to."
             ) from None
         try:

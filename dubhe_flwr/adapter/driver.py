@@ -1,7 +1,8 @@
-"""Runs a selector round by round for a strategy of either of Flower's APIs.
+"""Selects the clients of each round for a strategy of either of Flower's APIs.
 
-The driver waits for nodes, takes a round that was planned ahead or selects it now, logs the
-outcome, and tracks training, so that coming rounds can be planned while clients train (`ahead`).
+The driver waits for nodes, takes the plan that was made ahead or else selects the round now, and
+logs the outcome. It also keeps track of training, so that `ahead` can plan coming rounds while
+clients train.
 """
 
 import time
@@ -49,18 +50,19 @@ class Owner(Protocol):
 
     @property
     def looks_at_present(self) -> bool:
-        """Whether no round can be planned ahead."""
+        """Whether the strategy depends on who is connected, so that no round is planned ahead."""
 
     def eligible(self, server_round: int, node_ids: Sequence[int], /) -> Sequence[int]:
         """Return which of the connected nodes may be selected."""
 
 
 class SelectionDriver:
-    """Runs a selector for a strategy, its owner, round by round and over any transport.
+    """Runs a selector for the strategy that owns the driver, over any transport.
 
-    `metrics` describe the last selection, for Flower's Result or History: the clients that trained,
-    the share of all clients selected so far in this process, bytes, and the seconds for which the
-    round waited. On real nodes, coming rounds are planned while clients train.
+    `metrics` describes the last selection, for Flower's Result or History: how many clients
+    trained, what share of all clients this process has selected so far, how many bytes were sent,
+    and how many seconds the round waited. On real nodes, coming rounds are planned while clients
+    train.
     """
 
     def __init__(self, owner: Owner, selector: Selector[Any], options: Options) -> None:
@@ -77,7 +79,7 @@ class SelectionDriver:
         self._reach: tuple[Callable[[], Sequence[int]], Send]  # list and reach this round's nodes
         self._lock = Lock()
         self._to_push = 0  # training messages still to be pushed before planning ahead begins
-        # The app's own batches, which nodes answer before any batch that Dubhe sends later.
+        # Number of the app's own batches; nodes answer these before any later batch of Dubhe's.
         self._num_sent = self._num_answered = 0
         self.metrics: dict[str, int | float] = {}
 
@@ -90,8 +92,9 @@ class SelectionDriver:
     ) -> Plan:
         """Select the clients of a round and return the plan.
 
-        `server_round` is Flower's number; the plan has the number in the whole run. `present`
-        returns the ids of the connected nodes, and `patience` the seconds to wait for one more.
+        `server_round` is the round as Flower counts it in this process; the plan counts from the
+        start of the whole run. `present` returns the ids of the connected nodes, and `patience` the
+        seconds to wait for one more node.
         """
         run = self.run
         if server_round <= 1:  # Flower begins a run, perhaps with other nodes
@@ -109,7 +112,7 @@ class SelectionDriver:
         node_ids = present()
         eligible: Sequence[int] | None = self._owner.eligible(server_round, node_ids)
         if eligible is None:
-            raise SettingsError("eligible() returned nothing; let it return node ids.")
+            raise SettingsError("eligible() returned nothing; it must return node ids.")
         plan = None
         if planned is not None:
             plan = self.selector.adapted(planned.state, planned.plan, node_ids, eligible)
@@ -135,7 +138,7 @@ class SelectionDriver:
                     self.metrics[name] = value if type(value) is int else float(value)
             except (TypeError, ValueError):
                 raise SettingsError(
-                    f"on_selection returned {name}={value!r:.60}; let its values be numbers."
+                    f"on_selection returned {name}={value!r:.60}; its values must be numbers."
                 ) from None
         return plan
 
@@ -159,7 +162,7 @@ class SelectionDriver:
         return plan
 
     def training_begins(self, node_ids: Sequence[int]) -> None:
-        """Note who trains, and plan ahead as soon as these nodes' messages are pushed.
+        """Note who trains; planning ahead begins once these nodes' messages are pushed.
 
         Warns once if the wrapped strategy does not train exactly the selected nodes.
         """
@@ -226,13 +229,13 @@ class SelectionDriver:
 
         def is_over() -> bool:
             nonlocal asked, is_late
-            if asked is None:  # the batch is pushed; nodes first answer what the app sent before
+            if asked is None:  # just pushed; nodes first answer what the app sent before
                 asked = self._num_sent
             if is_late is None and self._num_answered >= asked:
                 is_late = after(self.options.stage_timeout)
             return is_stopped() or (is_late is not None and is_late())
 
-        # No filter: these nodes write to logs of their own, and a round may log its selection now.
+        # No filter: real nodes have logs of their own, and the main thread may be logging now.
         return self._nodes.exchange(batch, lambda left: send(left, None, is_over))
 
     def _warn_once(self, line: str, *values: object) -> None:
@@ -258,7 +261,7 @@ class SelectionDriver:
             time.sleep(0.2)
             before, there = there, len(present())
             last_came = time.monotonic() if there > before else last_came
-        if self.selector.num_participants <= there < expected:  # with fewer, the selector says so
+        if self.selector.num_participants <= there < expected:  # below that, the selector reports
             log(
                 WARNING,
                 "dubhe: %s of %s expected nodes connected within %.0f s; going on with them",

@@ -12,8 +12,8 @@ from typing import IO
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file to write; afterwards, it takes the place of the one at `path`.
 
-    The content goes to a file of another name, is flushed to the disk and renamed, so the file at
-    `path` is never half written. Only the process's user can read it. If anything is raised, the
+    The content is written under another name, flushed to the disk and then renamed, so the file at
+    `path` is never half written. Only the process's user can read it. If an error is raised, the
     file at `path` stays as it was.
     """
     unfinished = path.with_name(f".{path.name}")

@@ -9,7 +9,7 @@ from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Batch, NodeFailure, Plan, Replies, Selector, Stage
 
-_ERROR: Final = "dubhe: %s: error of %s: %.200r"
+_ERROR: Final = "dubhe: %s: error from %s: %.200r"
 _MAX_NAMED: Final = 3  # nodes whose ids a log line shows
 _ADVICE: Final = {  # by part of Flower's message for an exception in the ClientApp
     "No evaluate function registered": (
@@ -41,9 +41,10 @@ class Exchanges:
     selector : Selector
         The selector.
     state : object
-        Its state; the attribute of that name holds the latest one, even after an error.
+        The state to start from. The attribute of that name holds the latest state, even after an
+        error.
     write : callable (int, str) -> None
-        Receives level and text of each log line about failing nodes.
+        Receives the level and the text of each log line about failing nodes.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Tracks the progress of a run, and keeps what a new process needs to continue it.
+"""Tracks the progress of a run, and saves what a new process needs to continue it.
 
-A checkpoint holds the round, the model, the selector's seed and count of batches, and what the
-wrapped strategy keeps. It holds no registration: after a resume, all nodes register again.
+A checkpoint holds the round, the model, the selector's seed and number of batches, and the wrapped
+strategy's own state. It holds no registration: after a resume, all nodes register again.
 """
 
 from enum import IntEnum
@@ -17,7 +17,7 @@ from dubhe_flwr.protocol import Plan, Selector
 from dubhe_flwr.protocol.saved import check_saved
 
 STATE_VERSION: Final = 1
-"""Version of what `Run.state_dict` returns and of a checkpoint."""
+"""Version of the format of `Run.state_dict` and of checkpoints."""
 
 
 class Phase(IntEnum):
@@ -40,8 +40,8 @@ class Run:
     plan : Plan or None
         Who trains in the current round.
     first, rounds_done : int
-        The last round of earlier processes, since Flower counts from 1 again in each, and the last
-        completed round.
+        The last round that earlier processes completed, since Flower counts from 1 again in each
+        process; and the last completed round of the whole run.
     """
 
     def __init__(self, wrapped: Any, selector: Selector[Any], options: Options) -> None:
@@ -145,7 +145,7 @@ class Run:
         return self.first + server_round
 
     def complete(self, server_round: int, model: Any) -> None:
-        """Save the round, and end the run on a full disk only if the options say so."""
+        """Save the round; if the disk is full, end the run only if the options say so."""
         self.rounds_done = server_round
         # Saving before the run began would overwrite its checkpoint.
         if self._directory is None or self._phase < Phase.BEGUN:
@@ -177,5 +177,5 @@ class Run:
                 self.rounds_done,
                 path,
             )
-        # Not before, so that a refused checkpoint stays refused and is not overwritten.
+        # Set last, so that a refused checkpoint stays refused and is not overwritten.
         self._phase = Phase.LOADED

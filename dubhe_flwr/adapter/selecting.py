@@ -26,7 +26,7 @@ _OF_ONE_API: Final = frozenset({"initialize_parameters", "start"})
 
 
 class Selecting(Generic[StrategyT]):
-    """Wraps a strategy: the selector chooses the clients, the strategy trains and aggregates.
+    """Wraps a strategy, which trains and aggregates the clients that a selector chooses.
 
     The base of both `Selection` strategies. Subclasses may override `eligible` to leave nodes out
     of a round; the option `on_selection` receives each plan.
@@ -44,7 +44,7 @@ class Selecting(Generic[StrategyT]):
     Raises
     ------
     SettingsError
-        If the strategy cannot be wrapped, or an option cannot work.
+        If the strategy cannot be wrapped, or an option is invalid.
     """
 
     _configures: ClassVar[str]  # the method that only strategies of this API have
@@ -104,10 +104,10 @@ class Selecting(Generic[StrategyT]):
     def state_dict(self) -> dict[str, Any]:
         """Return the state from which a new process continues the run with its next round.
 
-        Call it between two rounds. The state has the round, the selector's seed and count of
-        batches, and the wrapped strategy's own state if it is one of Flower's strategies or has
-        `state_dict` and `load_state_dict`. It has no model, registration or keys. All values fit
-        into JSON, except the wrapped strategy's arrays.
+        Call it between two rounds. The state consists of the round, the selector's seed and number
+        of batches, and the wrapped strategy's own state (for Flower's strategies, and for others
+        with `state_dict` and `load_state_dict`). It contains no model, registration or keys. All
+        values can be written as JSON, except the wrapped strategy's arrays.
         """
         return self.driver.run.state_dict()
 
@@ -120,7 +120,7 @@ class Selecting(Generic[StrategyT]):
 
     @property
     def looks_at_present(self) -> bool:
-        """Whether `eligible` is overridden, so no round can be planned ahead."""
+        """Whether `eligible` is overridden, so that no round can be planned ahead."""
         return type(self).eligible is not Selecting.eligible
 
     def eligible(self, server_round: int, node_ids: Sequence[int]) -> Sequence[int]:

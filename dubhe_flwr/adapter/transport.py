@@ -125,7 +125,7 @@ def send_over_grid(
             answers += replies_of(grid, grid.push_messages(messages), is_over or after(timeout))
         else:
             answers += grid.send_and_receive(messages, timeout=left)
-        # An error made by the framework names no node, so its node is found by the message id.
+        # Errors that the framework creates name no node; the message id tells which one it was.
         asked |= {m.metadata.message_id: m.metadata.dst_node_id for m in messages}
     return _by_node(answers, asked)
 

@@ -1,4 +1,4 @@
-"""Handles the wrapped strategy: checks it, makes it train all selected nodes, saves its state."""
+"""Checks the wrapped strategy, makes it train all selected nodes, and saves its state."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,14 +63,14 @@ def check_wrapped(strategy: Any, method: str) -> None:
 def check_privacy(strategy: Any, num_participants: int) -> None:
     """Raise `SettingsError` if differential privacy is set up for a number of clients other than K.
 
-    For every other such wrapper, log what selection means for its epsilon.
+    If the number is K, log what selection means for epsilon.
     """
     for layer in layers(strategy):
         _check_noise(layer, num_participants)
 
 
 def check_privacy_around(strategy: Any, num_participants: int) -> None:
-    """Check the wrappers around a strategy, which it sees only while they call it."""
+    """Check the wrappers around a strategy; they can be found only while they call it."""
     callers = [frame.f_locals.get("self") for frame, _ in walk_stack(None)]
     for caller in {id(caller): caller for caller in callers if _num_sampled(caller)}.values():
         if any(layer is strategy for layer in layers(caller)[1:]):
@@ -130,8 +130,8 @@ def taking_all_nodes(strategy: Any, num_nodes: int, purpose: str) -> Iterator[An
 def kept_state(strategy: Any) -> list[dict[str, Any]]:
     """Return what each layer of a strategy keeps from round to round.
 
-    A layer with `state_dict` and `load_state_dict` provides its own state. For any other layer,
-    this is a privacy accountant's count, and the attributes in which Flower's strategies keep
+    A layer with `state_dict` and `load_state_dict` provides its own state. The state of any other
+    layer is a privacy accountant's count, and the attributes in which Flower's strategies keep
     moments, momentum, clipping norm and model.
     """
     return [

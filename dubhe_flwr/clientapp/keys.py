@@ -1,4 +1,4 @@
-"""Finds a node's keys for signatures, and reads them from files."""
+"""Finds a node's signing key and trusted keys, and reads key files."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ def pinned_keys(
 ) -> Callable[[Context], PinnedKeys | None]:
     """Return a function that finds a node's keys from its Context.
 
-    Raises `SettingsError` for keys that cannot work.
+    Raises `SettingsError` for invalid keys.
     """
     if signing_key is None and trusted_keys is None:
         return lambda _context: None
@@ -75,8 +75,8 @@ def load_signing_key(path: str | Path, password: bytes | None = None) -> Ed25519
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise SettingsError(
-            f"{path} holds no private Ed25519 key that opens; make one with ssh-keygen -t ed25519, "
-            "and give the password if it has one."
+            f"{path} holds no private Ed25519 key that can be opened; make one with "
+            "ssh-keygen -t ed25519, and give the password if it has one."
         ) from None
     return key
 

@@ -99,14 +99,14 @@ class Node(Limits):
         starts from zero. Nodes may share a folder if they have pinned keys or a ``partition-id``
         each. A simulated node keeps nothing there.
     exact_sums : bool (default: False)
-        Whether a node with pinned keys also takes part in sums that a single node can open or that
-        have no noise: the paper's rule, tries, and prices if the target lists shares or the noise
-        is not the default.
+        Whether a node with pinned keys also takes part in sums that a single node can open, or that
+        do not hide each client with noise. Such sums occur with the paper's rule, with tries, and
+        with prices if the target lists shares or the noise is not the default.
 
     Raises
     ------
     SettingsError
-        If a number cannot work, `label_counts` is not a function, only one of `signing_key` and
+        If a number is invalid, `label_counts` is not a function, only one of `signing_key` and
         `trusted_keys` is given, or the keys do not belong together. Keys that a callable finds are
         checked at the first request: the node then logs the error and refuses the request.
     """
@@ -139,7 +139,7 @@ class Node(Limits):
             )
         if not isinstance(self.exact_sums, bool):
             raise SettingsError(f"exact_sums={self.exact_sums!r} must be True or False.")
-        _ = self._find_keys  # refuses keys that cannot work
+        _ = self._find_keys  # raises for invalid keys
 
     @cached_property
     def _find_keys(self) -> Callable[[Context], PinnedKeys | None]:
@@ -166,7 +166,7 @@ class Node(Limits):
             session = ClientSession(policy, memory, today=int(time.time() // _DAY))
             try:
                 return session.handle(fields)
-            finally:  # decryptions for a refused request count too
+            finally:  # decryptions count even if the request is refused
                 if session.memory is not memory:
                     context.state[_RECORD] = config_record(session.memory.to_fields())
                     save(session.memory.ledger)
@@ -183,7 +183,7 @@ class Node(Limits):
         except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
             log(ERROR, "dubhe: state_dir raised %s.", where_raised(error))
             raise RefusedError("This node cannot use its state_dir; its log says why.") from None
-        # A node id lasts no longer than a SuperNode does.
+        # The node id is no help: it changes when the SuperNode restarts.
         identity = str(context.node_config.get("partition-id", ""))
         if policy.pinned is not None:
             identity = policy.pinned.signer.hex()
@@ -270,7 +270,7 @@ def register_dubhe(app: ClientApp, **arguments: Any) -> None:
     Raises
     ------
     SettingsError
-        If an argument cannot work, or the app has a `client_fn` or these handlers already.
+        If an argument is invalid, or the app already has a `client_fn` or these handlers.
 
     Examples
     --------

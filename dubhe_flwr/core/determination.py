@@ -22,7 +22,7 @@ class Tries:
         ``H``. With 1 there is no choice: no agent, and no sum over few clients.
     pool : int (default: 1)
         Average number of volunteers for a try, as a multiple of K. It is capped at a quarter of
-        all clients plus seven, but never below K. K volunteers are taken at random.
+        all clients plus seven, but never below K. Of the volunteers, K are chosen at random.
 
     Raises
     ------
@@ -47,8 +47,8 @@ class Tries:
 def volunteers_of(pool: int, num_participants: int, num_clients: int) -> int:
     """Return ``V``: how many of N clients volunteer for a try, on average.
 
-    This is `pool` times K, but at most a quarter of the clients plus seven, since more would leave
-    little to balance. It is never less than K.
+    This is `pool` times K, but at most a quarter of the clients plus seven: with more volunteers,
+    little could be balanced. It is never less than K.
 
     >>> volunteers_of(pool=2, num_participants=20, num_clients=1000)
     40
@@ -108,9 +108,9 @@ def scores_of(
 
         ||p_o - t||_1 + local_skew * mean_k ||p_l^k - t||_2^2
 
-    where t is the target distribution and each client counts by its weight. The first term is the
-    paper's. The second is the local skew, the other label term of the bound in eq. 3. Both are
-    quotients of whole numbers, so every platform ranks the tries alike.
+    where t is the target distribution, and clients count by their weights. The first term is the
+    paper's. The second is the local skew, which is the other term of the bound in eq. 3 that
+    depends on labels. Both are quotients of whole numbers, so every platform ranks the tries alike.
 
     Parameters
     ----------

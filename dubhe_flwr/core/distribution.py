@@ -62,7 +62,7 @@ def fixed_point_distribution(
 ) -> NDArray[np.int64]:
     """Return ``p_l`` in fixed point: integers that add up to `total`, by largest remainder.
 
-    Only integers are encrypted, so that no float exponent travels in the clear. Since every
+    Only integers are encrypted, because encrypted floats would show their exponents. Since every
     distribution has the same total, whoever decrypts a sum can tell how many were added. If clients
     differ in weight, a client's total is its weight. Ties between remainders go to the lower class.
 

@@ -1,8 +1,9 @@
-"""Counter-based random numbers: one generator per purpose, independent of the order of arrival.
+"""Counter-based random numbers, with a generator of its own for each purpose.
 
 A seed and a path of names and numbers, such as ``("participation", alias, round)``, fix each
 generator. Nodes, rounds and purposes therefore never share or shift each other's random numbers,
-and a run draws the same numbers on every runtime. Keys and obfuscation never come from here.
+and a run draws the same numbers on every runtime, in whatever order messages arrive. Keys and the
+randomness of encryption do not come from here, but from the operating system.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 CLIP: Final = 6.0
-"""Standard deviations at which noise is clipped, which affects two numbers in a billion."""
+"""Noise is clipped at this many standard deviations, which affects two numbers in a billion."""
 
 _KEY_BYTES: Final = 16
 _TRIES_OF_A_KEY: Final = 32

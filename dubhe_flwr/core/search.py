@@ -59,8 +59,8 @@ def search_contribution(distribution: ArrayLike, probabilities: ArrayLike) -> ND
 def best_candidate(sums: ArrayLike) -> int:
     """Return the candidate with the smallest ``||E[p_o] - p_u||_1``; ties go to the first.
 
-    The sums of all clients' contributions have shape (n, C + 1). Raises `SettingsError` if
-    there is a candidate under which no client would take part.
+    The sums of all clients' contributions have shape (n, C + 1). Raises `SettingsError` if no
+    client would take part under one of the candidates.
 
     >>> best_candidate([[30, 10, 40], [11, 10, 21], [5, 5, 10]])
     2

@@ -102,9 +102,9 @@ def sealed_bytes(key_bits: int) -> int:
 def seal(secret_key: SecretKey, recipient_public: bytes, context: SealingContext) -> bytes:
     """Seal one prime of the secret key for one recipient, who derives the other prime from n.
 
-    The recipient's public key has 32 bytes, the result `sealed_bytes(key_bits)`. Raises
-    `MalformedMessageError` if `recipient_public` is not a public key, or is one of the few that fix
-    the shared secret.
+    The recipient's public key has 32 bytes, and the result has `sealed_bytes(key_bits)`. Raises
+    `MalformedMessageError` if `recipient_public` is not a public key, or is one of the few with
+    which anybody could compute the shared secret.
 
     >>> from dubhe_flwr.he.secret_key import generate_secret_key
     >>> secret_key, recipient_key = generate_secret_key(512), RecipientKey.generate()

@@ -1,8 +1,9 @@
 """The Paillier secret key, which every client holds: fast encryption and guarded decryption.
 
 Whoever owns the primes can obfuscate modulo the square of each prime separately. These two
-exponentiations of half the size cost a quarter of what a holder of the public key pays, and the
-ciphertexts have the same distribution. Decryption works as in phe, without its slow preparation.
+exponentiations of half the size take a quarter of the time that encryption with the public key
+takes, and the ciphertexts have the same distribution. Decryption works as in phe, without its slow
+preparation.
 """
 
 import secrets
@@ -159,9 +160,9 @@ def generate_secret_key(key_bits: int = 2048) -> SecretKey:
 def _is_prime(odd: int) -> bool:
     """Run one Miller-Rabin test with a random base, in a sixth of a full test's time.
 
-    A random composite passes with negligible probability, and the worst one with probability 1/4,
-    so most nodes refuse it. The maker of such a key gains nothing: it can read everything encrypted
-    under its key anyway.
+    A random composite passes with negligible probability. Even the worst one passes with
+    probability 1/4 only, so most nodes refuse it. Whoever makes such a key gains nothing, since it
+    can read everything that is encrypted under its own key anyway.
     """
     base = 2 + secrets.randbelow(odd - 3)
     return bool(gmpy2.gcd(base, odd) == 1 and gmpy2.is_strong_prp(odd, base))

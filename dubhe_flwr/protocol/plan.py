@@ -25,7 +25,7 @@ class NodeFailure:
 
     @classmethod
     def of(cls, error: ProtocolError) -> "NodeFailure":
-        """Return what takes the place of a refused request's reply."""
+        """Return the failure that takes the place of the reply to a refused request."""
         return cls(str(error), isinstance(error, DailyLimitError))
 
 

@@ -1,4 +1,4 @@
-"""Parses the replies to a batch; replies that cannot be used are dropped and counted."""
+"""Parses the replies to a batch, and drops and counts those that cannot be used."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar

@@ -64,7 +64,7 @@ class Selector(ABC, Generic[StateT]):
         """Return a plan made ahead, after replacing nodes that have left.
 
         `state` is the one that came with the plan. Returns None if the round has to be planned
-        again; by default, whenever a participant has left.
+        again. By default, that is the case whenever a participant has left.
         """
         del state, present
         return plan if set(plan.participants).issubset(eligible) else None
@@ -72,7 +72,7 @@ class Selector(ABC, Generic[StateT]):
     def state_dict(self, state: StateT) -> dict[str, Any]:
         """Return the state as a dictionary that can be written as JSON.
 
-        Selectors that can resume a run override it; the default raises `CheckpointError`.
+        Selectors that can resume a run override this method; the default raises `CheckpointError`.
         """
         del state
         raise CheckpointError(

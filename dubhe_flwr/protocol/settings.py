@@ -59,16 +59,16 @@ class Settings:
         Rounds between registrations. Nodes read their label counts again at each one.
     rounds_per_draw : int (default: 10)
         ``T``: number of rounds for which nodes draw, or agents choose, in one exchange.
-        The value does not affect which simulated nodes are selected, unless nodes come or go. A
-        node that has left by its round is replaced at random.
+        The value does not affect which simulated nodes are selected, unless nodes come or go. If a
+        selected node leaves before its round, another one is chosen at random.
     max_registered : int (default: 2000)
-        Largest number of nodes that register in an epoch. If more are connected, each epoch takes
-        another random sample, so that the cost of a round does not grow with the federation.
+        Largest number of nodes that register in an epoch. If more are connected, each epoch takes a
+        new random sample, so that the cost of a round does not grow with the federation.
     equal_weights : bool (default: False)
         Whether all clients have the same weight in aggregation (eq. 1), instead of being weighted
         by their number of samples. Dubhe balances the data with the weights used in aggregation.
     min_cohort : int (default: 3)
-        Fewest clients that any decrypted sum covers. Nodes have a limit of their own.
+        Fewest clients that any decrypted sum covers. Each node has its own minimum as well.
     quorum : int, optional (default: `min_cohort`)
         Fewest registered and willing nodes that a round needs.
     on_failure : "raise" or "random" (default: "raise")
@@ -169,7 +169,7 @@ class Settings:
 
     @property
     def least_nodes(self) -> int:
-        """The quorum."""
+        """The quorum: `quorum` if it is set, or else `min_cohort`."""
         return self.min_cohort if self.quorum is None else self.quorum
 
     def check_federation(self, num_nodes: int) -> None:
@@ -234,7 +234,7 @@ class Settings:
                 )
 
     def _check_terms(self) -> None:
-        """Refuse what nodes would refuse, as far as that is known before they report ``C``."""
+        """Refuse terms that nodes would refuse, as far as the server can tell without knowing C."""
         try:
             terms_of(self.announced(seed=0), self.rule.num_classes or 2)
         except TypeError as error:

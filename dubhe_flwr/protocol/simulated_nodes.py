@@ -18,9 +18,9 @@ from dubhe_flwr.protocol.wire.terms import MAX_KEY_BITS
 class SimulatedNodes:
     """Answers for the nodes that reported their label counts when they joined.
 
-    They have nothing to hide, and sending a Flower message takes longer than computing its answer.
-    A node with a `willing` function, which is asked in each round, does not report its label counts
-    and answers for itself.
+    These nodes have nothing to hide, and sending a Flower message takes longer than computing its
+    answer. A node with a `willing` function has to be asked in each round. So it does not report
+    its label counts, and answers for itself.
     """
 
     def __init__(self) -> None:

@@ -99,9 +99,9 @@ class InProcessGrid(Grid):
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Let each node answer its message at once; the replies wait to be pulled.
 
-        Nodes answer one after another, since they share torch's random generator in training. Only
-        requests that nodes answer by encrypting run on all cores. They do not reach the app's code,
-        except for a mod around Dubhe, which then runs in several threads.
+        Nodes answer one after another, because they share torch's random generator in training.
+        Only requests that nodes answer by encrypting run on all cores. These do not reach the app's
+        code, except for a mod before Dubhe's, which then runs in several threads.
         """
         pushed = list(messages)
         for message in pushed:

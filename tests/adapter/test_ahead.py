@@ -57,7 +57,7 @@ def spent(grid: Any) -> dict[int, tuple[object, ...]]:
     ids=["registrations", "draws"],
 )
 def test_rounds_are_planned_while_clients_train(api: Api, settings: dict[str, Any]) -> None:
-    """After round 1 no round waits for an exchange; nothing else changes, the budgets included."""
+    """After round 1, no round waits for an exchange; nothing else changes, not even the budgets."""
     runs = []
     for grid in (api.grid(), supernodes(api)):
         strategy = api.dubhe(**settings, determination=None)
@@ -87,7 +87,7 @@ def test_rounds_are_planned_while_clients_train(api: Api, settings: dict[str, An
 def test_the_draw_of_a_registration_shows_how_long_draws_take(
     api: Api, stages: str, expected: int
 ) -> None:
-    """It comes with the last sum, or is an exchange of its own; an agent may follow."""
+    """A draw may come with the last sum or in its own exchange, and an agent may follow."""
     planner = api.dubhe().driver._ahead
     reports = [StageReport(stage, 9, 9, {}, 0, 0) for stage in stages.split()]
     planner.learn(Plan(1, (), (), stages=tuple(reports)))
@@ -158,7 +158,7 @@ def test_each_round_logs_its_selection_during_an_exchange(
 def test_a_failure_is_logged_only_in_its_own_round(
     api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If plans are discarded before, because nodes left, that round is selected anew anyway."""
+    """If plans are discarded earlier because nodes left, nothing is logged for that round."""
     for server_round, expected in ((22, []), (25, ["dubhe: cable"])):
         planner = api.dubhe().driver._ahead
         planner._end, planner._failure = (24, "state"), ((logging.WARNING, "dubhe: cable"),)
@@ -302,7 +302,7 @@ def test_no_round_is_lost_whatever_happens_when(api: Api, seed: int, tmp_path: P
 
 
 def test_an_interrupted_run_plans_no_further(api: Api) -> None:
-    """After Ctrl-C while clients train, the thread ends."""
+    """After Ctrl-C during training, the planning thread ends."""
     strategy, grid = api.dubhe(registration_interval=20, rounds_per_draw=4), supernodes(api)
 
     def interrupt(*_arguments: Any) -> Any:

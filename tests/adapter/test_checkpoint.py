@@ -81,9 +81,7 @@ def test_an_unwritable_folder_is_refused(tmp_path: Path) -> None:
     """An unwritable folder is refused before the first round, when nothing is lost yet."""
     (tmp_path / "file").write_bytes(b"")
     for path in (tmp_path / "file", Path("/proc/dubhe")):
-        with pytest.raises(
-            CheckpointError, match=r"cannot be used \(.*\); let checkpoint_dir name"
-        ):
+        with pytest.raises(CheckpointError, match=r"cannot be used \(.*\); set checkpoint_dir to"):
             CheckpointDirectory(path).open()
 
 

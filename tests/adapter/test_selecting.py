@@ -86,4 +86,4 @@ def test_the_most_frequent_refusal_is_logged(caplog: pytest.LogCaptureFixture) -
         },
         lambda: True,
     )
-    assert "dubhe: join: error of 8 nodes: 'no\\nhandler'" in caplog.messages
+    assert "dubhe: join: error from 8 nodes: 'no\\nhandler'" in caplog.messages

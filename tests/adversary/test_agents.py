@@ -65,7 +65,7 @@ def test_no_node_is_agent_again_while_others_are_left() -> None:
 
 @pytest.mark.parametrize(("num_tries", "share"), [(20, 0.97), (sums_per_agent(400), 0.68)])
 def test_what_an_honest_agent_sees_of_a_client(num_tries: int, share: float) -> None:
-    """Knowing who is in which try, it is 3 % closer to p_l after a round, and 32 % after ten."""
+    """If it knows who is in each try, it guesses p_l 3 % better after one round, 32 % after ten."""
     counts = skewed_counts(400, 10)
     shares = counts / counts.sum(axis=1, keepdims=True)
     rng, mean = generator(0, "tries"), shares.mean(axis=0)
@@ -80,7 +80,7 @@ def test_what_an_honest_agent_sees_of_a_client(num_tries: int, share: float) -> 
 
 @pytest.mark.parametrize("num_opening", [0, 3, 9])
 def test_an_agent_that_gives_most_nodes_no_key(num_opening: int) -> None:
-    """It seals the key for few of twelve nodes; if most cannot register, another agent is asked."""
+    """If an agent seals the key for only a few of twelve nodes, another agent is asked."""
     nodes = federation()
     first, second, *_ = agents_in_turn(nodes, purpose="keygen")
 

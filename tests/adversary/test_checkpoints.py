@@ -65,7 +65,7 @@ def test_a_damaged_checkpoint_is_named(directory: CheckpointDirectory) -> None:
     ids=lambda content: str(content[:20]),
 )
 def test_a_forged_checkpoint_is_refused_too(directory: CheckpointDirectory, content: Any) -> None:
-    """Also an undamaged file with endless nesting, missing arrays or a pickle."""
+    """An intact file with endless nesting, missing arrays or a pickle is refused as well."""
     is_text = isinstance(content, bytes)
     np.savez(directory.file, json=np.frombuffer(content, np.uint8) if is_text else content)
     with pytest.raises(CheckpointError, match=UNREADABLE):

@@ -83,7 +83,7 @@ def members_of(nodes: Nodes) -> list[int]:
 
 
 def member_of(nodes: Nodes, node_id: int) -> Member:
-    """Return what a member has."""
+    """Return a member's state."""
     found = joined(nodes, node_id).member
     assert found is not None
     return found
@@ -124,7 +124,7 @@ def open_with(nodes: Nodes, batch: Batch, node_id: int, **changes: Any) -> Field
 
 @pytest.mark.parametrize("pinned", [True, False])
 def test_all_but_the_victim_and_one_member_learn_one_noisy_number(pinned: bool) -> None:
-    """They subtract what they know from a sum; the rest contains the honest member's noise."""
+    """Attackers subtract what they know from a sum; the rest contains the honest member's noise."""
     nodes = federation(pinned=pinned)
     batch = nodes.until(Stage.OPEN)
     honest, *others = reversed(members_of(nodes))
@@ -160,7 +160,7 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number(pinned: bool) 
 
 
 class TestAMember:
-    """What a member opens, whatever the server asks."""
+    """A member opens only what it should, whatever the server asks."""
 
     def test_it_opens_one_sum_of_each_exchange(self) -> None:
         """A second total or set is refused; the same request gets the same bytes."""
@@ -183,7 +183,7 @@ class TestAMember:
         ],
     )
     def test_what_it_refuses(self, exchange: int, rows: range, reason: str) -> None:
-        """It refuses a sum over fewer than half, one out of turn, and one too many."""
+        """A member refuses a sum over too few nodes, out of turn, or after the last one."""
         nodes = federation()
         batch, node_id, _ = asked_to_open(nodes)
         total = bytes(vault_of(nodes).vector_bytes("settlement" if exchange else REGISTRATION))
@@ -214,7 +214,7 @@ class TestAMember:
         open_with(nodes, batch, node_id, covered=most, **more)
 
     def test_who_is_no_member_opens_nothing(self) -> None:
-        """Whatever it is asked for."""
+        """A node outside the committee refuses every request to open a sum."""
         nodes = federation()
         batch = nodes.until(Stage.OPEN)
         other = next(n for n in nodes.ids if n not in batch.requests)
@@ -368,7 +368,7 @@ def test_the_first_keys_are_in_every_sample(seed: int) -> None:
 
 
 def test_nobody_is_pushed_out_by_an_alias() -> None:
-    """If two nodes sign the same alias, the second goes on with a part of its key as suffix."""
+    """If two nodes sign the same alias, the second one gets part of its key as a suffix."""
     nodes = federation()
     thief, victim = nodes.ids[3], nodes.ids[5]
     set_policy(nodes, thief, alias="5")
@@ -431,7 +431,7 @@ class TestALie:
     def test_a_first_member_that_leaves_nodes_out(
         self, victims: tuple[int, ...], num_registered: list[int], committee: tuple[int, ...]
     ) -> None:
-        """It seals garbage for some nodes: three can have it replaced, for two the log names it."""
+        """The member seals garbage for some nodes: three get it replaced, two only logged."""
         nodes = federation()
         seal_garbage(nodes, nodes.ids[0], lambda _members: victims)
         plans = nodes.rounds(1, 3)
@@ -451,7 +451,7 @@ class TestALie:
     def test_a_first_member_that_leaves_other_members_out(
         self, whom: Callable[[list[int]], Iterable[int]], absent: tuple[int, ...]
     ) -> None:
-        """They cannot open sums, so all register again, with another first member."""
+        """The other members cannot open sums, so all register again with another first member."""
         nodes = federation()
         present = [node_id for row, node_id in enumerate(nodes.ids) if row not in absent]
         seal_garbage(nodes, nodes.ids[0], whom)
@@ -461,7 +461,7 @@ class TestALie:
         assert nodes.ids[0] not in epoch_of(nodes).committee
 
     def test_nodes_that_lie_about_their_key_are_believed_once(self) -> None:
-        """They stay out, as they wish, and put one member behind the others, but no second one."""
+        """These nodes stay out and put one member behind the others, but never a second one."""
         nodes, committees = federation(), []
         liars = [nodes.ids[row] for row in (6, 8, 12, 17)]
         alter(nodes, Stage.REGISTER, lambda _reply: NodeFailure(UNUSABLE_GROUP_KEY), liars)
@@ -473,7 +473,7 @@ class TestALie:
         assert committees == [(0, 1, 2), (1, 2, 3), (1, 2, 3), (1, 2, 3)]
 
     def test_one_of_four_nodes_cannot_stop_the_rest(self) -> None:
-        """It says in every epoch that its key does not open; the others go on without it."""
+        """The node says in every epoch that its key does not open; the others go on without it."""
         nodes = federation(number=4, num_participants=3, determination=None, max_registered=20)
         complaint = NodeFailure(UNUSABLE_GROUP_KEY)
         alter(nodes, Stage.REGISTER, lambda _reply: complaint, nodes.ids[3:])
@@ -553,7 +553,7 @@ class TestALie:
             assert joins_in(plan) <= 5
 
     def test_two_strangers_in_a_committee_push_nobody_out(self) -> None:
-        """They claim the first places and say that no other node is trusted; it costs an epoch."""
+        """Strangers that claim the first places and trust nobody else cost one epoch."""
         nodes = federation()
         liars = nodes.ids[12:14]
         for row, liar in enumerate(liars, start=12):
@@ -571,7 +571,7 @@ class TestALie:
         assert joins_in(*plans) == 3
 
     def test_two_members_push_nobody_out(self) -> None:
-        """They do not trust half of the nodes; the third accepted them, so it costs an epoch."""
+        """Two members that do not trust half of the nodes, unlike the third, cost one epoch."""
         nodes = federation()
         ranks = (row if row < 10 else -1 for row in range(N))
         alter(nodes, Stage.APPOINT, objecting(ranks), nodes.ids[:2])
@@ -739,7 +739,7 @@ def settle_with(nodes: Nodes, sums: bytes) -> None:
     ids=["no noise", "a target", "another vault", "an agent"],
 )
 def test_a_node_with_pinned_keys_refuses_exact_sums(settings: dict[str, Any]) -> None:
-    """They stay out unless the owner allows exact sums; nodes without keys join."""
+    """Nodes with pinned keys stay out unless the owner allows exact sums; other nodes join."""
     for pinned, exact_sums, joins in (
         (True, False, False),
         (True, True, True),

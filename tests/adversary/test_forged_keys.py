@@ -132,7 +132,7 @@ WRONG_KEYS = {
 
 @pytest.mark.parametrize("wrong", WRONG_KEYS)
 def test_one_node_without_trust(wrong: str) -> None:
-    """It stays out alone. A stranger's key stops all nodes, unless the server has the keys, too."""
+    """Only that node stays out. A stranger's key stops all nodes if the server has no keys."""
     keys, reason = WRONG_KEYS[wrong]
     nodes, knowing = pinned_federation(), pinned_federation(trusted_keys=iter(TRUSTED))
     for network in (nodes, knowing):

@@ -52,7 +52,7 @@ def spoiling(stage: str, reply: Any) -> Any:
     ids=lambda value: str(getattr(value, "name", value)),
 )
 def test_a_client_that_always_says_yes(rule: Any, determination: Tries, trained: int) -> None:
-    """It trains in far more than its fair 3 of 30 rounds, since no node has to prove its draw."""
+    """Such a client trains in far more than 3 of 30 rounds, since no node has to prove its draw."""
     plans = played(rule, determination, always).rounds(1, ROUNDS)
     # An operator can see who trains, over some rounds.
     assert sum(str(LIAR) in plan.aliases for plan in plans) == trained
@@ -69,7 +69,7 @@ def test_a_client_that_always_says_yes(rule: Any, determination: Tries, trained:
 def test_one_that_spoils_its_label_distribution_as_well(
     rule: Any, pool: int, honest: float, spoilt: float
 ) -> None:
-    """It is in nearly every try, and agents skip those tries, so few are left to choose from."""
+    """Such a client is in nearly every try. Agents skip these tries, so few are left."""
     shares = COUNTS / COUNTS.sum(axis=1, keepdims=True)
     distances = []
     for lie in (lambda _stage, reply: reply, spoiling):

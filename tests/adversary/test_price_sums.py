@@ -177,7 +177,7 @@ def test_nodes_add_twice_the_variance_where_all_take_part() -> None:
 
 
 def test_twelve_nodes_tell_nothing() -> None:
-    """Their pool is below twelve, so a node's contribution does not depend on its labels."""
+    """With a pool below twelve, a node's contribution does not depend on its labels."""
     rule, population = Prices(), Population(Frame(NUM_CLASSES, 2000), 12, 4, 7)
     one, other = np.eye(NUM_CLASSES, dtype=np.int64)[[0, 7]] * 50
     told = [rule.contribution(Own(own, rng=generator(5)), population) for own in (one, other)]
@@ -196,7 +196,7 @@ class TestTheOnlyHolderOfAClass:
         assert median(sole_holder, number, seeds, period=period) > BOUND - MARGIN
 
     def test_without_noise_it_is_read_where_all_others_are_known(self) -> None:
-        """All of its labels are read; with noise, no more than the share of its class."""
+        """Without noise, all of its labels are read; with noise, only the share of its class."""
         assert median(sole_holder_among_known, 20, 3, noise=0.0) < 0.1
         assert median(sole_holder_among_known, 20, 10) > BOUND - MARGIN
 
@@ -303,7 +303,7 @@ class TestACommittee:
         assert np.median(errors) > bound - MARGIN
 
     def test_all_members_read_it(self) -> None:
-        """No noise is left."""
+        """All three members together can subtract all of the noise."""
         assert max(self.opened(3, 20, seed) for seed in range(3)) < 0.1
 
 

@@ -170,7 +170,7 @@ class TestAWatchedNode:
         assert told == pytest.approx(bits, abs=0.1)
 
     def test_a_server_that_steers_prices_asks_what_it_wants(self) -> None:
-        """It claims that two classes hold most of the data: the best known way to ask."""
+        """The server claims that two classes hold most of the data: the best known way to ask."""
         error, named, guessed = steered(5)
         assert error == pytest.approx(0.60, abs=0.06)
         assert (named, guessed) == pytest.approx((0.65, 0.28), abs=0.06)
@@ -192,7 +192,7 @@ class TestAWatchedNode:
             assert error_of_guess(*asked(claims, rng)) > 0.56 - 0.06
 
     def test_a_server_that_steers_prices_makes_all_sums_tell_more(self) -> None:
-        """It shifts the sums, so that all nodes volunteer, and their labels enter in full.
+        """The server shifts the sums, so that all nodes volunteer and their labels enter in full.
 
         With all nodes but the victim and two members, it names the class of every client that has
         a single one.
@@ -226,7 +226,7 @@ class TestALyingClient:
 
     @pytest.mark.parametrize("label", [0, 9])
     def test_a_valid_lie_moves_the_prices_as_one_client_can(self, label: int) -> None:
-        """It claims to hold a single class; hardly anything changes, with noise or without."""
+        """A client that claims a single class changes hardly anything, with or without noise."""
         rows = COUNTS.copy()
         rows[0] = np.eye(C, dtype=np.int64)[label] * 1000
         assert distance(settle(rows=rows, noise=0.0)) == pytest.approx(0.353, abs=0.015)

@@ -1,4 +1,4 @@
-"""Epochs that go on from the last prices: what they cost, and what a lying sealer achieves."""
+"""Epochs that start from the last prices: what they cost, and what a lying sealer achieves."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -205,7 +205,7 @@ def test_nobody_is_left_who_settled() -> None:
 def test_real_nodes_with_pinned_keys_go_on(
     given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They accept the signed prices, even after their budgets are used up."""
+    """Nodes accept the signed prices, even after their budgets are used up."""
     monkeypatch.setattr(prices, "_LATER", 1.0)  # or it would take many epochs
     nodes = real_nodes(rule=Prices(noise=1.0), **given)
     for node_id in nodes.ids:

@@ -1,4 +1,4 @@
-"""Tests of a node's keys: read from files, found by Context, refused if they cannot work."""
+"""Tests of a node's keys: read from files, found by Context, and refused if invalid."""
 
 import logging
 from collections.abc import Callable
@@ -61,7 +61,9 @@ class TestFiles:
         assert key.private_bytes_raw() == KEYS[0].private_bytes_raw()
         if password:
             for wrong in (None, b"other"):
-                with pytest.raises(SettingsError, match="no private Ed25519 key that opens"):
+                with pytest.raises(
+                    SettingsError, match="no private Ed25519 key that can be opened"
+                ):
                     load_signing_key(str(path), wrong)
 
     @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ class TestFiles:
     ],
 )
 def test_unfit_keys_are_refused_at_once(options: Any, match: str) -> None:
-    """Keys that cannot work are refused before any message comes."""
+    """Invalid keys are refused before any message arrives."""
     with pytest.raises(SettingsError, match=match):
         mod_with(**options)
 

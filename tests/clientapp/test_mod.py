@@ -156,7 +156,7 @@ def test_the_owner_of_a_node_decides(options: dict[str, Any], status: int) -> No
 
 
 def test_a_daily_limit_has_an_error_code_of_its_own() -> None:
-    """By the code the server knows that the node refuses today, and not this epoch."""
+    """The error code tells the server that the node refuses only today, not this epoch."""
     app, node = numpy_client_app(simulated=False, max_epochs_per_day=1), node_context()
     answer(app, node, "join")
     again = Envelope(b"f" * 16, "join", 2).seal(JOIN)

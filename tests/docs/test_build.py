@@ -59,7 +59,7 @@ def test_the_reference_holds_what_is_public(built: Path, page: Path) -> None:
 
 
 def test_docstrings_of_constants_and_methods_are_there(built: Path) -> None:
-    """Also of those that another module defines."""
+    """Docstrings appear even for objects that another module defines."""
     page = (built / "reference/api/core.html").read_text()
     assert 'id="dubhe_flwr.core.codebook.Codebook.rank"' in page
     assert "Each share is off by at most 1e-6" in " ".join(page.split())
@@ -74,7 +74,7 @@ def test_tables_are_those_of_the_code() -> None:
 
 
 def test_the_options_of_commands_are_filled_in(built: Path) -> None:
-    """The command line is told by itself."""
+    """The tables of options come from the command line itself."""
     page = (built / "reference/command_line.html").read_text()
     assert page.count("Seed of everything: same seed, same sets, same accuracies.") == 2
     (seed,) = set(re.findall(r"--seed<.*?</tr>", page, re.DOTALL))
@@ -100,7 +100,7 @@ def as_written(default: object) -> str:
 
 @pytest.mark.parametrize("documented", DOCUMENTED)
 def test_documented_defaults_are_those_of_the_code(documented: type) -> None:
-    """So nobody weakens a default, such as a node's smallest cohort, without a word."""
+    """A changed default, such as a node's smallest cohort, has to change its docstring too."""
     defaults = {own.name: own.default for own in fields(documented)}
     for parameter in parameters_of(documented):
         own = [defaults[name] for name in parameter.names if name in defaults]

@@ -139,7 +139,7 @@ def fault_of_markers(arguments: list[str]) -> str | None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "bash")], ids=name_of)
 def test_the_commands_of_a_page_are_there(page: Path) -> None:
-    """No page names a command, an option or a script that has gone."""
+    """No page names a command, option or script that does not exist."""
     wrong = [f"{shlex.join(words)}: {what}" for words in commands(page) if (what := fault(words))]
     assert not wrong
 
@@ -176,7 +176,7 @@ TESTS = re.compile(r"`((?:\w+/)*test_\w+\.py)`")
     "page", [page for page in PAGES if TESTS.search(page.read_text())], ids=name_of
 )
 def test_the_tests_that_a_page_names_are_there(page: Path) -> None:
-    """Their paths are below `tests`, or below `tests/adversary` where a page is about attacks."""
+    """Test paths on a page are below `tests`, or below `tests/adversary` if it is about attacks."""
     folders = ROOT, ROOT / "tests", ROOT / "tests" / "adversary"
     named = TESTS.findall(page.read_text())
     assert not [path for path in named if not any((at / path).is_file() for at in folders)]

@@ -99,12 +99,12 @@ def pieces() -> set[str]:
 
 @pytest.mark.parametrize("piece", sorted(pieces()))
 def test_each_line_stands_on_the_page(piece: str) -> None:
-    """Whoever looks up a line finds what it means."""
+    """The page explains every log line."""
     assert piece in PAGE
 
 
 def test_there_are_lines() -> None:
-    """They are found in the code as it is written now."""
+    """The search finds log lines in the code as it is written now."""
     assert len(pieces()) >= 50
 
 

@@ -60,7 +60,7 @@ def test_the_fields_of_a_stage(stage: Stage) -> None:
 
 
 def test_the_fields_of_the_header() -> None:
-    """They stand in a section of their own."""
+    """The header's fields have a section of their own."""
     assert told("Header") == list(fields(Envelope))
 
 
@@ -72,7 +72,7 @@ def test_the_errors() -> None:
 
 
 def test_every_file_of_vectors_is_named() -> None:
-    """And no other one."""
+    """The page names every file of vectors, and no other."""
     files = {path.name for path in (ROOT / "tests" / "vectors").glob("*.json")}
     named = set(re.findall(r"\| \[`(\w+\.json)`\]", sections()["Test vectors"]))
     assert named == {name for name in files if not name.startswith("bad_")}

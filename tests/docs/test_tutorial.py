@@ -77,7 +77,7 @@ def run(package: Path, sources: dict[str, str]) -> ModuleType:
 
 @pytest.mark.parametrize("api", APIS)
 def test_at_most_six_lines_change(api: str) -> None:
-    """Without them nothing of Dubhe is left in the app."""
+    """Without these lines, nothing of Dubhe is left in the app."""
     changed = [line for name in APIS[api] for line in diffs()[name] if line[0] == "+"]
     assert 0 < len(changed) <= 6
     for name in APIS[api]:
@@ -90,7 +90,7 @@ def test_at_most_six_lines_change(api: str) -> None:
 def test_the_app_runs_before_and_after(
     api: str, changed: bool, app: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is a plain Flower app that trains; with the lines, Dubhe selects its clients."""
+    """Without the lines, the plain Flower app trains; with them, Dubhe selects its clients."""
     read = (lambda name: (PACKAGE / f"{name}.py").read_text()) if changed else before
     others = {name: (PACKAGE / f"{name}.py").read_text() for name in ("__init__", "task")}
     order = sorted(APIS[api], reverse=True)  # the server first

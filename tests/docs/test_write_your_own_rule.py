@@ -39,7 +39,7 @@ def federation(simulation: str = "encrypted") -> Federation[CoordinatorState]:
 
 
 def test_nodes_volunteer_in_proportion_to_the_entropy() -> None:
-    """With K of them on average, under encryption as in the clear."""
+    """K nodes volunteer on average, with the same result encrypted and in the clear."""
     nodes, plain = federation(), federation("plain")
     for server_round in (1, 2, 3):
         plan = nodes.play(server_round)

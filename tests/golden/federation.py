@@ -1,4 +1,4 @@
-"""Writes down what a selection does, by its outermost interface only, which outlives changes."""
+"""Records what a selection does, using only its outermost interface, which rarely changes."""
 
 import json
 from collections import Counter
@@ -49,7 +49,7 @@ class Scenario:
 
 
 class Told(Federation[CoordinatorState]):
-    """The nodes and the server of a scenario, with its weather on the way between them."""
+    """The nodes and the server of a scenario, and the faults on the way between them."""
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self.scenario, self.seed, self.server_round = scenario, seed, 0
@@ -97,14 +97,14 @@ class Told(Federation[CoordinatorState]):
         lines += self._told(outcome)
 
     def _resume(self, lines: Round) -> None:
-        """Go on with another server, from what this one would have saved."""
+        """Continue with another server, from the state that this one would have saved."""
         lines.append("the server restarts")
         saved = json.loads(json.dumps(self.selector.state_dict(self.state)))
         self.selector = self._coordinator()
         self.state = self.selector.load_state_dict(saved)
 
     def deliver(self, batch: Batch) -> dict[int, Reply]:
-        """Carry a batch to the nodes, and back the replies that the weather lets through."""
+        """Carry a batch to the nodes, and return the replies that do not get lost."""
         stage = str(batch.header.stage)
         self.num_batches[stage] += 1
         self.asked.append(

@@ -40,5 +40,5 @@ def test_golden_trace(name: str, seed: int) -> None:
 
 
 def test_every_trace_is_of_a_scenario() -> None:
-    """No trace is left over from a scenario that is gone."""
+    """Every trace belongs to an existing scenario."""
     assert list(_golden()) == [f"{name}, seed {seed}" for name in SCENARIOS for seed in SEEDS]

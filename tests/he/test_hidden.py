@@ -33,7 +33,7 @@ KEYS: list[Any] = [
     ],
 )
 def test_a_key_is_never_shown_or_copied_out(key: Any, copied: Callable[[Any], object]) -> None:
-    """Its repr is its name, and pickle, copy, JSON and vars cannot get at it."""
+    """A key's repr is its class name, and pickle, copy, JSON and vars cannot read it."""
     assert repr(key) == str(key) == f"{key}" == f"{type(key).__name__}(<hidden>)"
     with pytest.raises(TypeError):
         copied(key)

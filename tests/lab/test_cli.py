@@ -51,7 +51,7 @@ def test_compare_writes_results_and_figures(tmp_path: Path) -> None:
 def test_results_go_to_a_folder_named_after_the_data_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without --out; and without figures there is one file."""
+    """Without --out, that is the default; without figures, the folder has one file."""
     monkeypatch.chdir(tmp_path)
     arguments = ["--methods", "random", "--rounds", "1", "--no-figures"]
     assert call("compare", *SMALL_OPTIONS, *arguments).code == 0

@@ -1,4 +1,4 @@
-"""Prices for so few nodes as tests under accidents have: they read sums all the same."""
+"""Prices that read sums even with the few nodes of the tests with accidents."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,14 +11,14 @@ NUM_SUMS = 3
 @register_rule
 @dataclass(frozen=True)
 class Eager(Prices):
-    """Prices from three sums, or fewer, whatever these tell of eight nodes, without noise."""
+    """Prices from at most three sums over eight nodes, without noise."""
 
     noise: float = 0.0
 
     name: ClassVar[str] = f"prices of few, of {__name__}"  # pytest imports this module twice
 
     def can_continue(self, num_clients: int, num_volunteers: int) -> bool:
-        """Return that each epoch starts afresh: the last sum need not settle these prices."""
+        """Return False: the last sum need not settle these prices, so each epoch starts afresh."""
         return False
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:

@@ -53,7 +53,7 @@ _CHARGES: dict[str, set[str]] = {
 @register_rule
 @dataclass(frozen=True)
 class Exchanges(Rule):
-    """A rule such as somebody may write: of some exchanges, with NumPy's numbers and own errors."""
+    """A rule as a user may write it, with exchanges, NumPy numbers and errors of its own."""
 
     number: int = 0
     local_skew: float = 0.0
@@ -65,11 +65,11 @@ class Exchanges(Rule):
             raise SettingsError("number is below 0.")
 
     def registration_slots(self, frame: Frame) -> Slots:
-        """One, whatever the labels are."""
+        """Return one slot, whatever the labels are."""
         return Slots(1, 1)
 
     def settlement_slots(self, frame: Frame) -> Slots | None:
-        """One, which counts the exchanges."""
+        """Return one slot, which counts the exchanges."""
         return Slots(1, 9)
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
@@ -77,13 +77,13 @@ class Exchanges(Rule):
         return 1 + self.number
 
     def contribution(self, own: Own, population: Population) -> Any:
-        """Every node counts."""
+        """Return a one for every node."""
         return np.ones(1, dtype=np.int64)
 
     def settle(
         self, own: Own, population: Population, memory: tuple[float, ...] | None, sums: Any
     ) -> Settled | Unsettled:
-        """V in relation to the last sum, which may be nothing."""
+        """Return V divided by the last sum, which may be zero."""
         memory = memory or ()
         probability = np.float64(min(1.0, population.num_volunteers / int(sums[0])))
         if len(memory) == self.number:

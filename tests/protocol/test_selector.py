@@ -12,7 +12,7 @@ from dubhe_flwr.protocol import Plan, Selector
 def test_a_plan_made_ahead_holds_while_its_clients_are_there(
     eligible: tuple[int, ...], holds: bool
 ) -> None:
-    """Otherwise the round is planned again."""
+    """A plan holds while its clients are connected; otherwise the round is planned again."""
     plan, simple = Plan(5, (1, 2), ("a", "b")), type("Simple", (), {})()
     adapted = Selector.adapted(simple, None, plan, (1, 2, 3), eligible)
     assert adapted is (plan if holds else None)

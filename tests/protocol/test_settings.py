@@ -1,4 +1,4 @@
-"""Tests of the settings: what cannot work is refused before the first message."""
+"""Tests of the settings: invalid ones are refused before the first message."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,11 +132,11 @@ def test_only_simulated_nodes_are_told_the_seed(
         ),
         ({"key_bits": 1000}, "key_bits=1000 must be a multiple of 16"),
         ({"key_bits": 16384}, "keys of 8192 bits, not 10 and 16384"),
-        ({"max_registered": 2**42}, "The terms of the epoch cannot work"),
+        ({"max_registered": 2**42}, "The terms of the epoch are invalid"),
         ({"rule": Paper((1, 2, 62), "search"), "key_bits": 512}, "The rule takes .* ciphertexts"),
         ({"rule": Prices(), "key_bits": 2050}, "key_bits=2050 must be a multiple of 16"),
         ({"rule": Prices(), "key_bits": 16384}, "keys of 8192 bits"),
-        ({"rule": Prices(), "max_registered": 2**50}, "The terms of the epoch cannot work"),
+        ({"rule": Prices(), "max_registered": 2**50}, "The terms of the epoch are invalid"),
         (
             {"rule": Settings32(share=np.float32(0.5)), "determination": Tries()},
             r"The settings of Settings32.* cannot be written as JSON",

@@ -87,7 +87,7 @@ def test_a_supernode_refuses_an_unreviewed_app(tmp_path: Path) -> None:
         command = ("flwr", "run", str(APP), CONNECTION, "--stream", "--run-config", settings)
         output = federation.processes.run(*command)
         assert "of 3 clients selected" not in output
-        assert "error of 3 nodes" in output, output[-4000:]
+        assert "error from 3 nodes" in output, output[-4000:]
         status, output = federation.run(APP, settings)
         assert status == "finished:completed", output[-4000:]
 

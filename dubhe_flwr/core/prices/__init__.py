@@ -10,8 +10,8 @@ often. The price of a sample, g, applies only if weights differ; w is the mean w
 
 *What is minimised.* K of the V volunteers train. With ``m = sum P_i x_i / V``, the mean of x over
 these K has the expected squared length ``||m||^2 + (sum P_i s_i / V - ||m||^2) / K``: bias plus
-sampling variance. K times this, plus the local skew of the participants, less the entropy H of the
-draws, each at its price, is
+sampling variance. Multiply this by K, add the participants' local skew, and subtract the entropy H
+of the draws, with a price on each of the last two:
 
     F(P) = (K - 1) ||m||^2 + (1 + local_skew) sum P_i s_i / V - c / V sum H(P_i)
 
@@ -27,7 +27,7 @@ over P, minimise its dual over (a, b, g); F = -c (D + const) at the optimum:
     D = 1/V sum softplus(logit P_i) - a + r/2 ||b||^2,        r = c / (2 (K - 1))
 
 The gradient of D is ``(sum P_i / V - 1, m + r b, sum P_i (w_i - w) / V)``. With noise, a small
-ridge is added on g, which the opening may leave undetermined.
+ridge on g is added, because the opening may say too little about the weights.
 
 *How it is solved.* Nodes sum only first moments: ``w p``, ``||w p||^2`` and ``w^2`` at the opening,
 then P and ``P w p`` at one point per exchange. These sums give the gradient of D at that point, for
@@ -35,9 +35,9 @@ any t. Between exchanges, every node minimises D over the same synthetic clients
 all sums so far and allow for their noise (`synthetic`). Prices count as settled once the number of
 volunteers is close to V and, as far as the noisy sums show, little is left to gain.
 
-*The same prices everywhere.* Everything is computed from integer sums, Philox's uniform numbers and
-smooth functions of them. Newton's method ends with errors far below 1e-9, and prices are
-rounded to multiples of 2^-10.
+*The same prices everywhere.* All results are smooth functions of integer sums and of Philox's
+uniform numbers. Newton's method ends with errors far below 1e-9, and prices are rounded to
+multiples of 2^-10.
 """
 
 from dubhe_flwr.core.prices.design import PriceDesign

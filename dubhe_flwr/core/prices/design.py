@@ -24,22 +24,23 @@ _SMALL_GAIN: Final = 3e-3
 """A gain in F below this, plus twice the square of sigma / V, is not worth another exchange."""
 
 _LEAST_TRACE: Final = 3e-4
-"""If the covariance of x has a smaller trace, all clients count as alike."""
+"""If the trace of the covariance of x is smaller, all clients count as alike."""
 
 _LARGEST_PRICE: Final = 2.0**20
 _FARTHEST: Final = 8.0
 """Standard deviations by which noise may push a sum out of its range."""
 
 _LEAST_RATIO: Final = 5.0 / 3.0
-"""Least factor by which the opening's noise exceeds the noise of a class: N / V where V is three
-fifths of all nodes. A server that asks for more participants cannot make it smaller."""
+"""The opening has N / V times the noise of a class in an exchange, and at least this many times:
+N / V with V at three fifths of all nodes. Without this limit, a server could make the noise smaller
+by asking for more participants."""
 
 _SLACK: Final = 1e-9
 """Ridge on a and g, which keeps the Hessian regular."""
 
 _DOUBT: Final = 10.0
-"""Ridge on g, in variances of the opening's noise: the less is known about weights, the less
-they count."""
+"""Ridge on g, as a multiple of the variance of the opening's noise: the less the opening says about
+the weights, the less they count."""
 
 
 class _Scale(NamedTuple):
@@ -53,7 +54,7 @@ class _Scale(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PriceDesign:
-    """What prices are optimised for.
+    """Computes prices for these settings, and probabilities from the prices.
 
     Parameters
     ----------
@@ -144,9 +145,10 @@ class PriceDesign:
     ) -> PriceState:
         """Return the next state from the means of all N clients' values for this state.
 
-        The new state is the same on every node and platform. The variance of the noise in the sums
-        is `noise_shares` times the variance of `deviations`: N / (fewest clients of a sum) if nodes
-        add the noise, otherwise the number of committee members.
+        The new state is the same on every node and platform. `noise_shares` is the variance of the
+        noise in the sums, as a multiple of the variance that `deviations` gives. If a committee
+        adds the noise, it is the number of members; if the nodes do, it is N divided by the fewest
+        clients of a sum.
 
         Raises `RefusedError`, without detail, if no clients can have such values.
         """
@@ -226,8 +228,9 @@ class PriceDesign:
     def _unexplained(self, scale: _Scale, lacking: Floats, variance: float) -> Floats:
         """Return the part of the gradient that no shares of the synthetic clients explain.
 
-        Added to D as a linear term, it corrects the gradient at the latest point by the part of
-        the gap that noise does not explain.
+        At the latest point, the sums of the synthetic clients differ from the real ones. The part
+        of this gap that noise does not explain is added to D as a linear term, which corrects the
+        gradient there.
         """
         seen = lacking if self.weighted else lacking[:-1]
         noise = 2.0 * variance * (1 + self.weighted)

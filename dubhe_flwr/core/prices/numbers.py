@@ -1,4 +1,4 @@
-"""How a node's numbers travel: as integers, with room for the noise that hides them."""
+"""Encodes a node's numbers as integers, with room for the noise that hides them."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -20,8 +20,8 @@ _LARGEST_SHARE: Final = 0.1**0.5
 """Largest deviation of one node's noise, relative to sigma: ``1 / sqrt(N / 2)`` at N = 20."""
 
 _FEWEST: Final = 80
-"""Nodes leave room for noise as if there were at least 80 of them: with fewer nodes, the members'
-noise is still as large."""
+"""Nodes leave room for noise as if there were at least 80 of them, because the members' noise does
+not shrink when there are fewer."""
 
 
 @dataclass(frozen=True, slots=True)

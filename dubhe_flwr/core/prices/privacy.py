@@ -1,4 +1,4 @@
-"""Bounds what noisy sums reveal about a client, by zero-concentrated differential privacy."""
+"""Bounds what noisy sums reveal about a client, using zero-concentrated differential privacy."""
 
 from dataclasses import dataclass
 from math import log, sqrt
@@ -8,14 +8,14 @@ DELTA: Final = 1e-5
 
 
 def epsilon(num_sums: float, num_slots: int, sigma: float) -> float:
-    """Return epsilon, at delta 1e-5, after some sums that one client's labels entered.
+    """Return a client's epsilon, at delta 1e-5, after its labels have entered `num_sums` sums.
 
     The client adds a vector P w p, whose length is at most w, to C classes, each with noise
-    ``sigma / sqrt(C)``. If clients are weighted, it also adds P to a slot with noise sigma. So a
-    sum over S slots, C or C + 1, costs at most ``rho = S / (2 sigma^2)`` of zCDP if w is 1 or less.
-    With a larger w it costs w^2 times as much, and counts as w^2 sums. The total rho gives
-    ``epsilon = rho + 2 sqrt(rho ln(1 / delta))``. The opening costs less: its noise is at least
-    5 / 3 times as large.
+    ``sigma / sqrt(C)``. If clients are weighted, it also adds P to a slot with noise sigma. A sum
+    over S slots, C or C + 1, therefore costs at most ``rho = S / (2 sigma^2)`` of zCDP if w is at
+    most 1. With a larger w, it costs w^2 times as much, so it counts as w^2 sums. The total rho
+    gives ``epsilon = rho + 2 sqrt(rho ln(1 / delta))``. The opening costs less, because its noise
+    is at least 5 / 3 times as large.
 
     >>> [round(epsilon(num_sums, 10, 1.5)) for num_sums in (4, 9)]
     [29, 50]
@@ -33,9 +33,9 @@ class PrivacyBound:
     epoch, budget : float
         Epsilon at delta 1e-5.
     num_sums, most_sums : int
-        Number of sums in the period, and number of sums that the label counts of a client of
-        average weight may enter in all. A client with weight w above 1 may enter w^2 times fewer,
-        so the budget is the same for every weight.
+        Number of sums in the period, and the budget of sums of a client of average weight. For a
+        client with weight w above 1, each sum counts as w^2 sums, so the bound for the whole budget
+        is the same for every weight.
     """
 
     epoch: float

@@ -14,7 +14,7 @@ REMEMBERED_EXCHANGES: Final = 6
 """Number of latest exchanges that a fit takes into account."""
 
 _LARGEST: Final = 2.0**40
-"""Larger numbers could overflow for some labels only, and a refusal would then reveal them."""
+"""Larger numbers could overflow for some labels and not for others; a refusal would reveal them."""
 
 
 class Exchange(NamedTuple):
@@ -62,7 +62,7 @@ class PriceState:
         return replace(self, num_sums=self.num_sums + 1, history=history)
 
     def renewed(self) -> Self:
-        """Return the state from which the next epoch starts, as after its opening."""
+        """Return the state from which the next epoch starts; it needs no opening."""
         return replace(self, num_sums=1, settled=False)
 
     def as_floats(self) -> tuple[float, ...]:

@@ -1,6 +1,6 @@
 """Synthetic clients, reweighted until they reproduce the sums of the real clients.
 
-No node knows the data of any other node, but all nodes know the sums. So every node keeps the same
+No node knows the data of any other node, but all nodes know the sums. So every node makes the same
 3000 or more synthetic clients, and changes their shares as little as possible until they reproduce
 the sums. Survey statisticians call this generalised raking.
 """
@@ -29,13 +29,14 @@ _RESISTANCE: Final = 0.05
 the synthetic clients rather than the sum, and V is missed by up to 30 %."""
 
 _RESISTANCE_OF_CLASS: Final = 0.3
-"""The same for a single class. With less, prices follow the noise: with 100 classes, when no sum is
-larger than its noise, the number of volunteers swings between zero and three times V."""
+"""The same for a single class. With less resistance, prices would follow the noise: with 100
+classes, where no sum is larger than its noise, the number of volunteers would swing between zero
+and three times V."""
 
 _HIDDEN: Final = 4.0
 """The variance of the synthetic weights is at least this many standard deviations of the noise on
-their mean square. If they hardly varied but the nodes' weights do, no shares would explain the
-sums, and prices would run away."""
+their mean square. If the synthetic weights hardly varied while the nodes' weights do, no shares
+would explain the sums, and prices would grow without limit."""
 
 _MISFIT: Final = 0.002
 """Fraction of V (N at the opening) by which synthetic clients may miss a sum without noise."""
@@ -64,9 +65,9 @@ def _draws(num_classes: int) -> tuple[Floats, Floats]:
 def _dirichlet(mean: Floats, concentration: float) -> Floats:
     """Return clients drawn from a Dirichlet distribution around the mean labels, shape (3000, C).
 
-    A gamma variable of shape k is the product of a gamma variable of shape k + 1, which Wilson and
-    Hilferty approximate by the cube of a normal variable, and the k-th root of a uniform variable.
-    This makes the clients a smooth function of the opening.
+    A gamma variable of shape k equals a gamma variable of shape k + 1 times the k-th root of a
+    uniform variable. The cube of a normal variable approximates the one of shape k + 1 (Wilson and
+    Hilferty). This makes the clients a smooth function of the opening.
     """
     normal, log_uniform = _draws(mean.size)
     relative = np.repeat(list(_DRAWN), list(_DRAWN.values()))
@@ -139,7 +140,7 @@ def _reweighted(clients: Clients, answers: Floats, means: Floats, ridge: Floats)
     """Return the clients, reweighted as little as possible so that their answers have the means.
 
     Shares are ``v_j = v0_j exp(answers_j . l)``, where l minimises ``sum v - l . means + ridge .
-    l^2 / 2``. This minimises relative entropy and the squared misfit over the ridge jointly.
+    l^2 / 2``. These shares minimise the relative entropy plus the squared misfit over the ridge.
     """
 
     def curve(logs: Floats) -> tuple[float, Floats, Floats]:

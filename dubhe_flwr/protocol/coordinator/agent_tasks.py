@@ -45,7 +45,8 @@ def agent_task_of(
 
     Nodes take turns as agent in a random order, one per round. A node that is unavailable, has
     failed, or has no sums left to decrypt is skipped. A node that was already an agent in the epoch
-    comes last: the sums of two rounds may differ by only a few clients.
+    comes last, because the sums that it has seen may differ from this round's by only a few
+    clients.
     """
     registered, num_tries = epoch.registered, drawn.decisions.shape[1]
     order = generator(seed, "agents", epoch.first_round).permutation(len(registered))
@@ -81,7 +82,7 @@ def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
 def _tries_of(
     epoch: Epoch, drawn: DrawnRound, eligible: Mask, seed: int, server_round: int
 ) -> tuple[Clients, ...]:
-    """Return the K clients of each try; a try too close to an earlier one is replaced by it."""
+    """Return the K clients of each try; an earlier try replaces one that is too close to it."""
     announced = epoch.announced
     tries = [
         fill_or_trim(

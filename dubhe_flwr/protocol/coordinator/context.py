@@ -37,7 +37,8 @@ class Run:
     declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
     # Nodes that say their pinned keys make them eligible for a committee.
     candidates: frozenset[int] = frozenset()
-    # How many failed epochs and complaints each node was part of; a lying node is in all of them.
+    # Number of failed epochs and complaints that each node was part of. A node that lies is part of
+    # all of them.
     failures: Mapping[int, int] = field(default_factory=dict)
     num_refused_epochs: int = 0  # in a row; each one halves the number of nodes asked next
     # Identity of the epoch that the next one continues; None if the rule has to start afresh.
@@ -60,7 +61,7 @@ class RoundProgress:
 
 
 class GivenUpError(QuorumError):
-    """The round cannot go on; carries what is known about the nodes so far."""
+    """The round cannot go on; the error carries what is known about the nodes so far."""
 
     def __init__(self, sentence: str, context: "Context", epoch: Epoch | None) -> None:
         super().__init__(sentence)
@@ -86,7 +87,7 @@ class Context:
         return replace(self, round=replace(self.round, notes=(*self.round.notes, note)))
 
     def reported(self, report: StageReport) -> "Context":
-        """Return the context with the report of another exchange, which names the lost nodes."""
+        """Return the context with another exchange's report, completed by the lost nodes' names."""
         known = {**self.run.aliases, **report.aliases}
         lost = chain.from_iterable(report.lost.values())
         report = replace(report, aliases={n: known[n] for n in lost if n in known})
@@ -104,8 +105,7 @@ class Context:
         """Return the next batch, and the context with its sequence number used up.
 
         A batch for several rounds uses up one number per round. Simulated nodes seed their random
-        rounding with the number of the join request, which then does not depend on
-        `rounds_per_draw`.
+        rounding with the number of the join request, so this must not depend on `rounds_per_draw`.
         """
         header = Envelope(epoch=epoch, stage=stage.value, sequence=self.run.sequence + 1)
         return self.counted(num_rounds), Batch(header, requests)
@@ -145,8 +145,8 @@ class Context:
     def agents(self, node_ids: Sequence[int]) -> tuple[int, ...]:
         """Return the nodes in the order in which to ask them to be an epoch's agent.
 
-        Agents of an epoch that was refused in this round come last: they may be the cause. Before
-        them come nodes that cannot say how the last epoch ended.
+        Nodes that know how the last epoch ended come first. Agents of an epoch that was refused in
+        this round come last, since they may be the cause.
         """
         lots = generator(self.run.seed, "keygen", self.server_round).permutation(len(node_ids))
         suspects = self.round.used_agents if self.round.num_renewals else frozenset()

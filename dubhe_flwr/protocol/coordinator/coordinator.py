@@ -166,7 +166,7 @@ class Coordinator(Selector[CoordinatorState]):
         return CoordinatorState(Run(seed=secrets.randbits(63) if seed is None else seed))
 
     def state_dict(self, state: CoordinatorState) -> dict[str, Any]:
-        """Return the seed and the number of batches sent: all it takes to register again."""
+        """Return the seed and the number of batches sent, which is all that a new process needs."""
         return {"seed": state.run.seed, "sequence": state.run.sequence}
 
     def load_state_dict(self, saved: dict[str, Any]) -> CoordinatorState:
@@ -197,7 +197,7 @@ class Coordinator(Selector[CoordinatorState]):
         present: Collection[int],
         eligible: Collection[int] | None = None,
     ) -> tuple[CoordinatorState, Batch | Plan]:
-        """Begin a round: register if it is due, draw if the round is not drawn yet."""
+        """Begin a round: register if that is due, and draw if the round is not drawn yet."""
         is_first = state.run.sequence == 0  # false in a resumed run
         if is_first and self.settings.on_failure != "random":
             self.settings.check_federation(len(present))

@@ -37,7 +37,7 @@ class Epoch:
     first_round: int
     aliases: Mapping[int, str]  # of the registered nodes, by node id, ordered by alias
     public: bytes  # what the server needs to add up vectors
-    # Hidden p_l of each registered node, in the order of `aliases`; of no bytes without an agent.
+    # Hidden p_l of each registered node, in the order of `aliases`; empty without an agent.
     distributions: tuple[bytes, ...] = field(repr=False)
     last_sum: RuleSum = field(repr=False)  # sent to the nodes when they draw
     num_registered: int  # clients covered by the sum of the registrations

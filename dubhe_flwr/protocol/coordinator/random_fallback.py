@@ -22,17 +22,16 @@ def planned_at_random(
     Parameters
     ----------
     context, epoch
-        Where the round stood before the step that failed; a `GivenUpError` carries more recent
-        values.
+        The state of the round before the step that failed. A `GivenUpError` carries newer values.
     error : DubheError
         Why it failed.
 
     Raises
     ------
     DubheError
-        The same error if `on_failure` is "raise", or for a `SettingsError`, which a later round
-        would raise again. A `QuorumError` if the round was given up, or if all nodes declined for
-        a reason that the operator has to fix.
+        The same error if `on_failure` is "raise". A `SettingsError` in any case, since later rounds
+        would raise it again. A `QuorumError` if `on_failure` is "raise" and the round was given up,
+        or if all nodes declined for a reason that the operator has to fix.
     """
     raises = context.settings.on_failure == "raise"
     if isinstance(error, SettingsError):
@@ -53,9 +52,9 @@ def _failure(context: Context, sentence: str) -> QuorumError:
 
 
 def _by_chance(context: Context, epoch: Epoch | None, error: DubheError) -> tuple[Context, Planned]:
-    """Choose K at random from the eligible nodes that did not decline.
+    """Choose K nodes at random from the eligible nodes that did not decline.
 
-    Nodes that said they are willing in this round come first: the rest may be unreachable.
+    Nodes that said they are willing in this round come first, since the others may be unreachable.
     """
     run, this_round = context.run, context.round
     here = this_round.eligible - run.declined - this_round.unwilling

@@ -31,7 +31,7 @@ def is_over(context: Context, epoch: Epoch) -> bool:
 def _too_many_unregistered(context: Context, epoch: Epoch) -> bool:
     """Return whether too many nodes are new, or were lost while they registered.
 
-    Lost nodes count only after a while: whatever went wrong may go wrong again if retried at once.
+    Lost nodes count only after a while, because a retry at once may fail for the same reason.
     """
     settings, present = context.settings, context.round.present
     counted = present - epoch.invitation.left_out

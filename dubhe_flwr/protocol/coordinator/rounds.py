@@ -30,7 +30,7 @@ class DeterminedRound:
     """
 
     trained: tuple[int, ...]  # indices of the nodes that train
-    available: tuple[int, ...]  # nodes that may replace a member that has left
+    available: tuple[int, ...]  # nodes that may train, also in place of one that has left
     unwilling: tuple[int, ...]  # nodes that will not train in this round
     num_tries: int  # number of tries to choose from
     chosen: int  # index of the best try

@@ -129,7 +129,7 @@ def register(
 
 
 def _last_result(joined: Membership, state: bytes) -> tuple[float, ...] | None:
-    """Return the last epoch's result, or None; refuse if the node itself knows another one."""
+    """Return the last epoch's result, or None; refuse it if the node remembers a different one."""
     if joined.announced.continues is None:
         return None
     if len(state) % _FLOAT.itemsize:

@@ -31,7 +31,7 @@ def price_of(joined: Membership, request: DrawRequest) -> int:
 
 
 def is_repeated(joined: Membership, request: Message) -> bool:
-    """Return whether the node did a request's work before; doing it again counts as an epoch."""
+    """Return whether the node has done this work before; repeating it counts as another epoch."""
     if isinstance(request, AppointRequest | KeygenRequest):
         return joined.was_appointed
     if isinstance(request, RegisterRequest):
@@ -74,8 +74,8 @@ def reading_of(registered: Registration) -> Reading:
 def read_before(reading: Reading | None, request: RuleSum) -> bytes:
     """Return the digests of all sums that the node has read, including this one.
 
-    Two sums over different clients would reveal their difference. So a node reads one sum for each
-    exchange and refuses any other. It also refuses a sum if it has not read the previous one.
+    Two sums over different clients would reveal their difference. So a node reads only one sum in
+    each exchange. It also refuses a sum if it has not read the previous one.
     """
     digests = b"" if reading is None else reading.digests
     digest = hashlib.sha256(request.num_clients.to_bytes(8, "big") + request.sums).digest()

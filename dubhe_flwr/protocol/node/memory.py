@@ -25,14 +25,14 @@ from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, split
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 
 REMEMBERED_EPOCHS: Final = 64
-"""Past epochs that a node remembers, so that it refuses an old request to join."""
+"""Number of past epochs that a node remembers, to refuse requests to join them again."""
 
 _REMEMBERED_COUNTS: Final = 64
-"""Other label counts whose budget a node keeps."""
+"""Number of earlier label counts whose budgets a node keeps."""
 
 _PATIENCE: Final = 5.0
-"""A node keeps a probability until its labels have spent this many times as much of the budget as
-when it took it."""
+"""A node takes a new probability only once its labels have spent this many times what they had
+spent when it took the old one."""
 
 _VERSION: Final = 13
 _VERSION_KEY: Final = "version"
@@ -68,14 +68,14 @@ class Registration(Hidden):
 class LabelBudget(Hidden):
     """What a node's label counts have revealed, in all epochs, through sums and through draws.
 
-    Each sum spends a part of the budget. Draws reveal the probability P with which they are made,
-    so a node keeps P, relative to V / N, until the labels have spent five times as much as when it
-    took this P. With the default noise, any sum spends at least a thirty-sixth of the budget, which
-    leaves room for three such probabilities.
+    Each sum spends a part of the budget. Draws gradually reveal the probability P with which they
+    are made. So a node keeps P, relative to V / N, until its labels have spent five times what they
+    had spent when it took this P. With the default noise, each sum spends at least one thirty-sixth
+    of the budget, so a node takes at most three such probabilities.
 
-    If label counts change and change back, their budget picks up where it left off. This also holds
-    if two runs at once balance different histograms of a node's data. The counts themselves are not
-    kept here, only their digests.
+    If label counts change and change back, their budget continues where it left off. This also
+    holds if two runs at once balance different histograms of a node's data. Only digests of the
+    counts are kept here, not the counts themselves.
     """
 
     digest: bytes = b""  # SHA-256 of the label counts; empty before the first
@@ -92,7 +92,7 @@ class LabelBudget(Hidden):
         return self if digest == self.digest else LabelBudget._of(digest, self.known())
 
     def merged(self, other: "LabelBudget") -> "LabelBudget":
-        """Combine two records of a node's budget: whichever says that more was spent counts."""
+        """Combine two records of a node's budget: the larger amount spent counts."""
         known = self.known()
         for key, (spent, *others) in other.known().items():
             own_spent, *own = known.get(key, (0.0, 0.0, 0.0))
@@ -120,7 +120,8 @@ class LabelBudget(Hidden):
     def charged(self, share: float) -> "LabelBudget":
         """Return the budget after a sum that costs this share of it.
 
-        Once all is spent, sums of noise alone count no more: they must not earn a new probability.
+        Once all of it is spent, the node contributes only noise. Such sums cost nothing, so that
+        they do not entitle the node to a new probability.
         """
         return replace(self, spent=min(1.0, self.spent + share))
 

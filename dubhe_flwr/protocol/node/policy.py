@@ -1,7 +1,8 @@
 """The node owner's decisions, which hold whatever the server asks.
 
-`read_label_counts` checks a request to join against them and calls the owner's functions. An error
-in the owner's code keeps the node out and is logged without its text, which may contain labels.
+`read_label_counts` checks a request to join against them and calls the owner's functions. If the
+owner's code raises an error, the node stays out. The log then leaves out the error's text, which
+may contain labels.
 """
 
 import logging
@@ -42,14 +43,14 @@ class Limits:
     min_key_bits, max_key_bits : int (default: 2048, 4096)
         Smallest and largest Paillier modulus under which this node encrypts.
     max_clients : int (default: 20000)
-        Most clients that may register together; the work of an agent or committee member
-        grows with them. The limit does not bind a simulated node.
+        Most clients that may register together; the work of an agent or committee member grows
+        with their number. The limit does not bind a simulated node.
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
-        Most registrations and draws of the node in a day (UTC), counted within a run, or across
-        runs with `state_dir`. If the node is asked again to make a key, join a committee, register
-        or open a sum, the request counts as another epoch. The node refuses further requests before
-        it does any work. The limits do not bind a simulated node. A draw for H times K volunteers
-        counts as H draws.
+        Most registrations and draws of the node in a day (UTC), counted within a run or, with
+        `state_dir`, across runs. If the node is asked again to make a key, join a committee,
+        register or open a sum, the request counts as another epoch. Beyond a limit, the node
+        refuses requests before it does any work. The limits do not bind a simulated node. A draw
+        for H times K volunteers counts as H draws.
 
     Raises
     ------
@@ -144,7 +145,7 @@ def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ..
 
 
 def _may_be_labels(counts: NDArray[np.int64]) -> bool:
-    """Return whether there are many small numbers; counts of many classes are mostly 0 or large."""
+    """Return whether there are many small numbers, unlike counts, which are mostly 0 or large."""
     few_classes = _SAMPLES_OF_A_CLASS * (int(counts.max()) + 1) <= len(counts)
     return bool(len(counts) >= _MANY and few_classes and 2 * np.count_nonzero(counts) > len(counts))
 

@@ -48,7 +48,8 @@ def participate(
 def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudget]:
     """Return the probability to draw with: the latest one, or an earlier one that the node keeps.
 
-    The average probability reveals nothing about labels, so the node uses it without keeping it.
+    If all nodes have the same probability, it reveals nothing about labels. The node then uses it
+    without keeping it.
     """
     budget, latest = joined.budget, reading.probability
     num_volunteers = joined.announced.num_volunteers(reading.num_registered)
@@ -66,8 +67,8 @@ def determine(
 ) -> DetermineReply:
     """Decrypt the sums of each round, and choose its best try.
 
-    A client that registered an invalid ``p_l`` spoils the sums that it is in. The agent skips
-    these, and refuses the request only if a round has no valid sum left.
+    A client that registered an invalid ``p_l`` spoils every sum that includes it. The agent skips
+    such sums, and refuses the request only if a round has no valid sum left.
     """
     del policy
     if not joined.announced.has_agent:

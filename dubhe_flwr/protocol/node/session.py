@@ -1,8 +1,8 @@
 """The node's state machine: `ClientSession` takes one request and returns its reply.
 
 It opens the request, checks that it is current and within the owner's limits, and passes it to the
-function for its stage. Once the rule is settled, the node draws for the same request, as if it had
-received two. Whatever goes wrong becomes a typed error that reveals no label.
+function for its stage. If the request settles the rule, the node also draws, as if it had received
+a second request. Whatever goes wrong becomes a typed error that reveals no label.
 """
 
 from collections.abc import Callable, Mapping
@@ -64,9 +64,9 @@ class ClientSession:
     policy : NodePolicy
         What the owner of the node decides.
     memory : Memory (default: an empty one)
-        The memory after the last request. Keep the attribute `memory` for the next request.
-        A refusal changes nothing but the budgets: what the node decrypted is charged whether or
-        not it answers.
+        The memory after the last request; the attribute of that name holds the one to keep for the
+        next request. A refusal changes only the budgets, since the node is charged for what it
+        decrypted whether or not it answers.
     today : int (default: 0)
         Days since 1970, for the owner's daily limits.
     """

@@ -28,7 +28,7 @@ def settle(
 ) -> SettleReply:
     """Continue with the rule: contribute to the next sum, or report that the rule is settled.
 
-    Once it is settled, the session lets the node draw for the same request.
+    Once the rule is settled, the session also lets the node draw.
     """
     joined, outcome = read_sum(policy, joined, request, keep)
     if outcome is None:
@@ -62,8 +62,8 @@ def own_of(
 def share_of_budget(joined: Membership, weight: float, num_clients: int) -> float:
     """Return the share of the node's budget that a sum over `num_clients` clients costs.
 
-    The less noise a sum has, the fewer sums the label counts may enter. A node with weight w above
-    1 counts as w^2 sums, so the budget gives the same bound for every weight.
+    The less noise a sum has, the fewer sums the label counts may enter. For a node with weight w
+    above 1, a sum counts as w^2 sums, so the budget gives the same bound for every weight.
     """
     terms = joined.terms
     most = terms.rule.sum_budget(terms.frame, joined.announced.num_volunteers(num_clients))
@@ -162,8 +162,8 @@ def population_and_noise(
 ) -> tuple[Population, NDArray[np.float64] | None]:
     """Return what the node knows about a sum, and the deviations of each member's noise in it.
 
-    A registration is charged before anyone knows how many nodes the sum covers. So its noise is
-    the noise of a sum over all nodes that joined, even if it covers only half of them.
+    A registration is charged before anyone knows how many nodes the sum covers. So the sum gets the
+    noise for all nodes that joined, even if it covers only half of them.
     """
     population, rule = population_of(joined, num_clients, num_registered), joined.terms.rule
     planned = population if exchange else population_of(joined, num_joined, num_joined)
@@ -192,9 +192,9 @@ def decrypted_sum(
 def _check_number(joined: Membership, registered: Registration, request: RuleSum) -> None:
     """Refuse a sum over too few or too many clients, and any sum after the rule is settled.
 
-    No sum covers more nodes than joined. Otherwise a server could claim that so few joined that
-    nothing is charged, and then show a sum over more, from which the node gets a probability that
-    depends on its labels.
+    A sum must not cover more nodes than joined. Otherwise a server could first claim that very few
+    nodes joined, so that the node is charged nothing. It could then send a sum over more nodes,
+    from which the node would compute a probability that depends on its labels.
     """
     num_clients, announced = request.num_clients, joined.announced
     reading = registered.reading

@@ -1,9 +1,9 @@
 """The paper's rule: Algorithm 1, the overall registry, eq. 6 and the search for thresholds.
 
-A node registers a one in the slot of its category ``u``. From the overall registry ``R_A`` it
+A node registers a one in the slot of its category ``u``. From the overall registry ``R_A``, it
 computes ``P = min(1, K / (R_A(u) ||R_A||_0))`` (eq. 6). In a search for thresholds, it registers
-under every candidate at once, contributes ``P_k p_l`` and ``P_k`` for each candidate to a second
-sum, and takes the candidate whose expected data is closest to uniform.
+under all candidates at once. It then contributes ``P_k p_l`` and ``P_k`` for each candidate to a
+second sum, and takes the candidate whose expected data is closest to uniform.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ class Paper(Rule):
     reference_set : iterable of int
         ``G``: possible numbers of dominating classes; the largest is the number of classes.
     thresholds : mapping of int to float, or "search" (default: the paper's, if it gives any)
-        ``sigma_i``: least share of the ``i``-th largest class for ``i`` classes to dominate.
+        ``sigma_i``: for ``i`` classes to dominate, the ``i``-th largest needs at least this share.
         "search" tries a grid of candidates, and takes the one that is expected to balance best.
 
     Raises
@@ -136,7 +136,7 @@ class Paper(Rule):
         memory: tuple[float, ...] | None,
         sums: NDArray[np.int64],
     ) -> Settled | Unsettled:
-        """Compute the probability from the overall registry, and in a search pick a candidate."""
+        """Compute the probability from the overall registry; in a search, then pick a candidate."""
         slots, num_clients = self._slots(own.label_counts), population.num_clients
         table = sums.reshape(len(slots), -1)
         if memory is not None:
@@ -153,7 +153,8 @@ class Paper(Rule):
             float(participation_probability(row, volunteers)[slot])
             for row, slot in zip(table, slots, strict=True)
         ]
-        # Refusing would reveal that the node's category is missing, so it draws like any other.
+        # If the node's category is missing, refusing would reveal this, so the node draws with the
+        # average probability.
         uniform = min(1.0, volunteers / num_clients)
         probabilities = tuple(probability or uniform for probability in found)
         if len(slots) == 1:

@@ -1,8 +1,8 @@
 """Prices: a node volunteers more often the more the federation needs its labels.
 
-Nodes register what they contribute to the opening, then contribute to the sums of a few exchanges;
-all fit the same class prices to the same noisy sums. This module connects prices to the protocol;
-`dubhe_flwr.core.prices` has the mathematics.
+Nodes register a contribution to a first sum, the opening, and then contribute to the sums of a few
+exchanges. All nodes fit the same class prices to the same noisy sums. This module connects prices
+to the protocol; `dubhe_flwr.core.prices` has the mathematics.
 """
 
 from collections.abc import Sequence
@@ -48,8 +48,8 @@ _LEAST_NOISE: Final = 1.0
 """With less noise, label counts could not enter enough sums to find prices."""
 
 _LATER: Final = 2.0
-"""Factor by which the noise grows in an epoch that starts from the last prices: its sums only
-refine these, and each uses a quarter as much of the budget."""
+"""An epoch that starts from the last prices has this many times the noise. Its sums only refine
+those prices, and each sum uses a quarter as much of the budget."""
 
 _POOL: Final = 40
 """A pool of this many volunteers is large enough for prices, despite the noise."""
@@ -61,7 +61,7 @@ _LARGEST_POOL: Final = 10
 @register_rule
 @dataclass(frozen=True)
 class Prices(Rule):
-    """Clients with scarce labels volunteer more often, at prices fitted to the whole federation.
+    """Clients volunteer more often if their labels are scarce in the whole federation.
 
     If fewer than 12 clients volunteer on average, there are no prices: all nodes are equally likely
     to volunteer.
@@ -78,7 +78,7 @@ class Prices(Rule):
         Desired share of each class in a round's data, or "own" for the federation's own mix.
     noise : float (default: 1.5)
         Standard deviation of the noise on the expected number of volunteers, in clients. It is
-        twice as large once an epoch starts from the last prices. 0 turns it off, for
+        twice as large in an epoch that starts from the last prices. 0 turns the noise off, for
         simulations.
 
     Raises
@@ -163,16 +163,16 @@ class Prices(Rule):
         return min(most, 2 * self._budget(frame) // 3) if self.noise else most
 
     def sum_budget(self, frame: Frame, num_volunteers: int) -> int | None:
-        """Return ``4 sigma^2``, so that even an attacker who knows all other clients learns little.
+        """Return ``4 sigma^2``: averaging more sums than that would remove too much of the noise.
 
-        None without noise, or if the pool is too small for prices: then labels enter no sum.
+        None without noise, or if the pool is too small for prices, so that labels enter no sum.
         """
         has_limit = self.noise and not self._drowns(num_volunteers)
         return self._budget(frame) if has_limit else None
 
     @property
     def heaviest(self) -> float:
-        """1.2, with noise: heavier nodes would soon spend their budgets."""
+        """1.2 with noise, since heavier nodes would soon spend their budgets; no limit without."""
         return _HEAVIEST if self.noise else inf
 
     def privacy(self, frame: Frame, num_volunteers: int, num_sums: int) -> PrivacyBound | None:

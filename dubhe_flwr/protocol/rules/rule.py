@@ -1,8 +1,8 @@
 """The interface of participation rules, which set the probability that a node volunteers.
 
 A rule is one class in one module, known by its name on the wire. Each node registers a vector of
-integers, and gets back the sum over all nodes. From the sum, a node computes its probability, or
-contributes another vector to the next sum, until the rule is settled. All nodes compute the same
+integers, and gets back the sum over all nodes. From the sum, it either computes its probability, or
+contributes another vector to a next sum, until the rule is settled. All nodes compute the same
 result from the same sums, so no node has to trust another.
 """
 
@@ -177,7 +177,7 @@ class Rule(ABC):
 
     @property
     def local_skew(self) -> float:
-        """Cost that determination puts on the chosen clients' own skew."""
+        """How much the chosen clients' own skew counts when an agent scores tries."""
         return 0.0
 
     @property
@@ -251,7 +251,7 @@ class Rule(ABC):
         Raises `RefusedError` if it does not fit the rule.
         """
         del own, population, result
-        raise RefusedError("The rule cannot go on from an earlier epoch.")
+        raise RefusedError("The rule cannot continue an earlier epoch.")
 
     def settlement_slots(self, frame: Frame) -> Slots | None:
         """Return the shape of a contribution to each later sum; None if there is none."""
@@ -286,11 +286,10 @@ class Rule(ABC):
         return None
 
     def sum_budget(self, frame: Frame, num_volunteers: int) -> int | None:
-        """Return a node's budget: how many sums with this epoch's noise its label counts may enter.
+        """Return how many sums with this epoch's noise a node's label counts may enter.
 
-        The node adds up the shares of its budget that sums use, across epochs, until its label
-        counts change.
-        None if there is no limit.
+        This is the node's budget. Across epochs, the node adds up the share of it that each sum
+        uses, until its label counts change. None if there is no limit.
         """
         del frame, num_volunteers
         return None
@@ -299,8 +298,8 @@ class Rule(ABC):
     def heaviest(self) -> float:
         """The largest weight with which a node's labels enter a sum.
 
-        A node with weight w above 1 counts a sum as w^2 sums, since its labels would need w
-        times the noise to be hidden equally well.
+        A node with weight w above 1 counts a sum as w^2 sums, since it would take w times the noise
+        to hide its labels equally well.
         """
         return inf
 
@@ -369,4 +368,4 @@ registers it in the ClientApp, too.
         *(SettingsError, TypeError, ValueError, LookupError, AttributeError),
         *(ArithmeticError, RecursionError),  # for an endless number, or endless nesting
     ):
-        raise RefusedError(f"The settings of the rule {name!r} cannot work.") from None
+        raise RefusedError(f"The settings of the rule {name!r} are invalid.") from None

@@ -143,7 +143,7 @@ class Committee(Vault):
         """Check who joined and who opens sums, and agree on pads with every node.
 
         The server may ask twice, if the first reply was lost. A member that does not trust a node
-        objects: the server may ask again without it.
+        objects; the server may then ask again without this node.
         """
         announced, own = self.announced, seat.delivery_key
         keys = request.roster.keys
@@ -158,7 +158,7 @@ class Committee(Vault):
         if own.public_bytes not in member_keys:
             raise RefusedError("This node is not a member of this committee.")
         self.check_numbers(request.roster)
-        self.check_state(seat)  # or else the first member could choose the state
+        self.check_state(seat)  # otherwise the first member could choose the state
         if seat.pinned is not None:
             ranks = roster_ranks(seat.pinned, seat.epoch, announced, request.roster)
             if -1 in ranks or not _may_be_members([ranks[place] for place in places]):
@@ -276,8 +276,8 @@ class Committee(Vault):
     ) -> tuple[bytes, bytes]:
         """Open the group key, and agree on pads with the members.
 
-        With pinned keys, check that each member has signed who joined, how many samples they have
-        on average, and who opens sums.
+        With pinned keys, check that each member has signed who joined, the mean number of samples,
+        and who opens sums.
         """
         appointed = request.committee
         if appointed is None or request.key is not None:
@@ -455,7 +455,7 @@ def _sealed(group: bytes, recipient: bytes, scope: bytes) -> bytes:
 
 
 def _bound(group: bytes, state: bytes) -> bytes:
-    """Bind the group key to the state: nodes that start from another one can read no sum."""
+    """Bind the group key to the state: a node that starts from another state can read no sum."""
     return pads.derived_key(group, prefixed(b"group", state))
 
 
@@ -479,8 +479,9 @@ def _pad_name(group: bytes, sum_name: SumName, number: int) -> bytes:
     """Return the name of the pads of a sum.
 
     Pads differ between nodes that were given different group keys, or that expect vectors of
-    different lengths. If the pads were the same, a member's noise, tagged under one key, would
-    cancel out of a tag under the other key and leave an exact number.
+    different lengths. With equal pads, the nodes' numbers would be tagged under one key, and a
+    member's noise under another. An attacker who knows both keys could then compute a number from
+    which the noise cancels out.
     """
     return prefixed(_name(sum_name), number.to_bytes(8), _digest(group))
 

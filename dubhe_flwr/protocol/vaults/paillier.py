@@ -1,7 +1,7 @@
 """The paper's vault: numbers encrypted under a Paillier key that an agent makes for all nodes.
 
-The server adds up ciphertexts and cannot open them. A node's keys are the modulus and one of its
-primes; the server knows the modulus.
+The server adds up ciphertexts but cannot open them. A node's keys are the modulus and one of its
+primes; the server knows only the modulus.
 """
 
 import secrets
@@ -154,7 +154,7 @@ def _secret_key(keys: bytes, key_bits: int) -> SecretKey:
 
 
 def _seal_or_fill(secret_key: SecretKey, recipient: bytes, context: SealingContext) -> bytes:
-    """Seal the key; an unusable public key gets random bytes, so that only its node drops out."""
+    """Seal the key, or return random bytes for an unusable public key: only its node drops out."""
     try:
         return seal(secret_key, recipient, context)
     except MalformedMessageError:

@@ -1,8 +1,8 @@
 """The interface of vaults, through which nodes hide their numbers and read sums.
 
-A vault belongs to the terms of an epoch and holds no secrets. A node hides numbers and reads sums
-with its *keys*; the server adds up vectors with what is *public*. Each vault has its own byte
-format for both. Any rule runs on any vault.
+A vault belongs to the terms of an epoch and holds no secrets. A node needs its *keys* to hide
+numbers and read sums; the server needs only the *public* part to add up vectors. Each vault has its
+own byte format for both. Any rule runs on any vault.
 """
 
 from abc import ABC, abstractmethod
@@ -56,7 +56,7 @@ class Seat:
 
 
 class Adder(ABC):
-    """Adds up hidden vectors, at the server."""
+    """Adds up hidden vectors on the server."""
 
     @abstractmethod
     def add_up(self, vectors: Iterable[bytes]) -> bytes:
@@ -104,7 +104,7 @@ class Vault(ABC):
             raise RefusedError("Numbers of samples belong to weighted epochs only.")
 
     def make_key(self, seat: Seat, request: KeygenRequest) -> KeygenReply:
-        """Make the epoch's key, at its agent."""
+        """Make the epoch's key; only the agent calls this."""
         del seat, request
         raise RefusedError("No node makes a key for this epoch.")
 
@@ -114,7 +114,7 @@ class Vault(ABC):
             raise RefusedError("This node did not settle in the last epoch.")
 
     def sealed_state(self, seat: Seat, key: bytes) -> bytes | None:
-        """Return how the last epoch ended, sealed once under a new key; None if nobody needs it."""
+        """Return how the last epoch ended, sealed under a new key; None if it is not needed."""
         if self.announced.continues is None:
             return None
         self.check_state(seat)
@@ -160,7 +160,7 @@ class Vault(ABC):
 
     @abstractmethod
     def read(self, keys: bytes, sum_name: SumName, total: bytes, num_clients: int) -> Numbers:
-        """Return a sum over `num_clients` clients, at a node.
+        """Return a sum over `num_clients` clients, as nodes read it.
 
         Raises `DecryptionError`, without any detail, if it is not valid.
         """

@@ -53,7 +53,7 @@ class JoinRequest(Message):
     has_agent: bool = True  # whether agents choose, from sums of label distributions
     vault: str = VaultName.PAILLIER.value  # how sums are formed: a `VaultName`
     simulation_seed: int | None = None  # seed of simulated nodes' draws; None for real nodes
-    continues: bytes | None = None  # identity of the last epoch, if the rule goes on from it
+    continues: bytes | None = None  # identity of the last epoch, if the rule continues it
 
     def __post_init__(self) -> None:
         too_long = max(len(self.rule), len(self.rule_settings)) > _MAX_RULE_BYTES

@@ -109,7 +109,7 @@ def _encode(message: object, prefix: str, encoded: Fields) -> None:
 def decode(message_class: type[T], fields: Mapping[str, object], num_others: int = 0) -> T:
     """Return the message of a class that the fields encode.
 
-    Exactly `num_others` of the fields belong to something else. Raises `MalformedMessageError` if
+    Exactly `num_others` of the fields are not part of it. Raises `MalformedMessageError` if
     a field is missing, unknown, of the wrong type (an int has 64 bits), or refused by the class
     itself.
 

@@ -1,6 +1,6 @@
 """The header of every message, and the functions that parse requests and replies.
 
-A message whose header is not the expected one is stale or foreign, and is refused.
+A message with another header than expected is stale or foreign, and is refused.
 """
 
 from collections.abc import Callable, Mapping

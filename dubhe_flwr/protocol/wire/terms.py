@@ -37,7 +37,7 @@ class Terms:
         continues, most = announced.continues is not None, announced.max_clients
         self.frame = Frame(num_classes, most, largest_weight, continues)
         if continues and not self.rule.can_continue(most, announced.num_volunteers(most)):
-            raise RefusedError("The rule cannot go on from an earlier epoch.")
+            raise RefusedError("The rule cannot continue an earlier epoch.")
         # Otherwise a server could keep a node busy forever, counting slots or making a key.
         if num_classes > MAX_CLASSES or announced.key_bits > MAX_KEY_BITS:
             raise RefusedError(
@@ -56,7 +56,7 @@ class Terms:
             if announced.in_the_clear and has_committee(self.rule, announced.has_agent):
                 self.vault.num_members = COMMITTEE
         except SettingsError as error:
-            raise RefusedError(f"The terms of the epoch cannot work: {error}") from None
+            raise RefusedError(f"The terms of the epoch are invalid: {error}") from None
 
     def weighted_distribution(self, own: Own) -> NDArray[np.int64]:
         """Return what a node registers for determination: ``w p_l`` and ``w ||p_l||^2``."""

@@ -185,7 +185,7 @@ def test_noise_costs_little_distance(seed: int) -> None:
 
 @pytest.mark.parametrize(("num_clients", "emd"), [(1000, 1.5), (1000, 0.5), (150, 1.0)])
 def test_warm_periods_take_one_sum(num_clients: int, emd: float) -> None:
-    """They balance nearly as well as first periods, while 5 % of the clients change in each.
+    """Warm periods balance nearly as well as first ones, though each replaces 5 % of the clients.
 
     Their sums have twice the noise.
     """

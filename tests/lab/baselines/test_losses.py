@@ -130,7 +130,7 @@ def test_without_a_choice_nobody_evaluates() -> None:
 
 
 def test_a_selector_without_a_model_is_refused() -> None:
-    """Whoever has the model has to say how clients evaluate it."""
+    """Without `ask`, a loss-based selector raises an error that says what to set."""
     nodes = Nodes(PowerOfChoiceSelector(3, seed=7))
     nodes.selector.ask = PowerOfChoiceSelector(3).ask
     with pytest.raises(SettingsError, match="set the selector's `ask` before the first round"):

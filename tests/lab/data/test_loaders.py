@@ -36,7 +36,7 @@ def write_mnist(folder: Path) -> None:
 
 
 def test_digits_are_normalised_and_stratified() -> None:
-    """Mean 0, standard deviation 1, and the same fifth of each class in the test every time."""
+    """Digits have mean 0 and standard deviation 1; the same fifth of each class is for testing."""
     digits = load_dataset("digits")
     assert digits.image_shape == (1, 8, 8)
     assert digits.train_images.dtype == digits.test_images.dtype == np.float32
@@ -101,13 +101,13 @@ def test_reads_the_real_mnist() -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    """With the known ones."""
+    """The error lists the known names."""
     with pytest.raises(SettingsError, match="'imagenet'; choose one of digits, mnist"):
         load_dataset("imagenet")
 
 
 def test_missing_cifar10_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says what to fetch and where to put it."""
+    """The error says what to fetch and where to put it."""
     fail = Mock(side_effect=RuntimeError("no network"))
     monkeypatch.setattr("torchvision.datasets.CIFAR10", fail)
     with pytest.raises(DataError, match=f"fetch cifar-10.* and put it into {tmp_path}"):

@@ -1,4 +1,4 @@
-"""Tests of federations that nobody drew: whose the samples are, and what is tested."""
+"""Tests of natural federations: who owns each sample, and what the test set contains."""
 
 import sys
 from typing import Any
@@ -17,13 +17,13 @@ SHAPES: dict[str, Any] = {
 
 
 def rows(*held: int) -> tuple[list[int], np.ndarray]:
-    """Return the owners of rows, who hold so many, and two features that name owner and row."""
+    """Return owners with these numbers of rows, and two features that name owner and row."""
     owners = [owner for owner, number in enumerate(held) for _ in range(number)]
     return owners, np.column_stack([owners, np.arange(len(owners))])
 
 
 def test_a_fifth_of_each_client_is_for_the_test() -> None:
-    """Whoever holds fewer than ten rows is left out, and the others are numbered without gaps."""
+    """Owners of fewer than ten rows are left out; the others are numbered without gaps."""
     owners, features = rows(15, 9, 10)
     dataset, numbers = of_rows("three", owners, features, np.arange(34) % 2, 2)
     assert np.bincount(numbers).tolist() == [12, 8]
@@ -36,7 +36,7 @@ def test_a_fifth_of_each_client_is_for_the_test() -> None:
 
 
 def test_no_sample_is_both_learnt_and_tested() -> None:
-    """The second feature tells rows apart; labels stay with their rows."""
+    """Each row keeps its label; the second feature tells rows apart."""
     owners, features = rows(20, 20)
     labels = np.arange(40) % 4
     dataset, _ = of_rows("two", owners, features, labels, 4)
@@ -50,7 +50,7 @@ def test_no_sample_is_both_learnt_and_tested() -> None:
 
 
 def test_features_are_normalised_by_what_is_learnt() -> None:
-    """Mean 0 and standard deviation 1; a constant one stays finite."""
+    """Features have mean 0 and standard deviation 1; a constant feature stays finite."""
     owners, features = rows(50)
     dataset, _ = of_rows("one", owners, features, [0, 1] * 25, 2)
     train = dataset.train_images[:, 0, 0]

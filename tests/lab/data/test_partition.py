@@ -102,7 +102,7 @@ def test_mixture_has_one_or_two_dominating_classes() -> None:
 def test_an_emd_out_of_reach_names_the_range(
     num_clients: int, proportions: Any, emd: float, num_samples: int, message: str
 ) -> None:
-    """What can be had with these clients, samples and proportions."""
+    """The error gives the range that these clients, samples and proportions allow."""
     rng = np.random.default_rng(7)
     with pytest.raises(SettingsError, match=message):
         client_distributions(num_clients, proportions, emd, rng, num_samples=num_samples)

@@ -111,7 +111,7 @@ def test_tables_as_people_have_them(table: dict[str, Any], tmp_path: Path) -> No
     ],
 )
 def test_frames_and_arrays(source: Any, expected: Any, options: dict[str, Any]) -> None:
-    """They are read as the same table in a file, with what an index says."""
+    """A data frame is read like the same table in a file, together with its index."""
     check(source, expected, **options)
 
 
@@ -132,7 +132,7 @@ def test_numbers_of_clients_are_no_class(ids: list[int]) -> None:
 
 @pytest.mark.parametrize("clients", [np.arange(60), np.arange(60) * 2 + 1, np.arange(60) * 999])
 def test_crosstabs_name_their_clients(clients: Any) -> None:
-    """Below any heading, if the numbers lie close; else below a word for clients."""
+    """Close numbers count as client numbers below any heading, others below a word for clients."""
     for heading in ID_COLUMNS:
         text = crosstab(MANY, clients).rename_axis(heading).to_csv()
         if clients[-1] > 1000 and not names_clients(heading):
@@ -151,14 +151,14 @@ def test_crosstabs_name_their_clients(clients: Any) -> None:
 def test_parquet_is_read_as_its_frame(
     frame: pd.DataFrame, options: dict[str, Any], tmp_path: Path
 ) -> None:
-    """It keeps index and headings."""
+    """A Parquet file keeps index and headings."""
     pytest.importorskip("pyarrow")
     frame.to_parquet(tmp_path / "counts.parquet")
     check(tmp_path / "counts.parquet", COUNTS, **options)
 
 
 def test_parquet_needs_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What pandas says about it reaches the user."""
+    """The error passes on pandas' reason."""
     monkeypatch.setattr(pd, "read_parquet", lambda _: (_ for _ in ()).throw(ImportError("pyarrow")))
     check(tmp_path / "counts.parquet", "cannot be read: pyarrow")
 
@@ -173,12 +173,12 @@ def test_npy(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """The operating system's reason is passed on."""
+    """The error passes on the operating system's reason."""
     check(tmp_path / "counts.csv", "cannot be read: .*No such file")
 
 
 def test_partitioner() -> None:
-    """Anything with `num_partitions` and `load_partition`."""
+    """Anything with `num_partitions` and `load_partition` can be read."""
     own: Any = [[0, 0, 2], [1, 1]]  # with_format: a transform would want the images as well
     partitioner = SimpleNamespace(
         num_partitions=2,

@@ -105,7 +105,7 @@ def test_clients_are_selected_as_often_as_by_the_protocol(*, equal_weights: bool
     ],
 )
 def test_noise_lasts_only_with_noisy_prices(*, changed: dict[str, Any], lasts: bool) -> None:
-    """It does not without noise, with an agent, or if all clients are selected."""
+    """Noise does not last if there is none, an agent chooses, or all clients are selected."""
     assert has_lasting_noise(replace(SETTINGS, **changed), num_clients=50) == lasts
 
 

@@ -22,7 +22,7 @@ def test_a_section_shows_what_was_measured(name: str) -> None:
 
 
 def test_a_bound_that_is_missed_is_named() -> None:
-    """And none that is kept."""
+    """The page names each bound that is missed, and none that is kept."""
     bounds = {name: of for found in RESULTS.values() for name, of in found["wanted"].items()}
     named = {name for name in bounds if f"`{name}`" in PAGE}
     assert named == {name for name, of in bounds.items() if not of["kept"]}

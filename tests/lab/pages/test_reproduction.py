@@ -26,7 +26,7 @@ def accuracies() -> dict[str, list[float]]:
 
 
 def test_the_table_holds_what_was_measured() -> None:
-    """Mean, spread and share of greedy's gain of each row, from three seeds."""
+    """Each row has the mean, spread and share of greedy's gain, from three seeds."""
     found = accuracies()
     assert set(found) == {"random", "dubhe-paper, H=1", "dubhe-paper, H=10", "dubhe", "greedy"}
     least, most = fmean(found["random"]), fmean(found["greedy"])
@@ -41,7 +41,7 @@ def test_the_table_holds_what_was_measured() -> None:
 
 
 def test_each_measurement_says_where_it_comes_from() -> None:
-    """Seed, device, versions and a command without anybody's folders."""
+    """Each file has seed, device, versions, and a command without personal folders."""
     for path in DOCS.glob("*/cells/training/*.json"):
         provenance = json.loads(path.read_text(encoding="utf-8"))["provenance"]
         assert provenance["seed"] in range(10), path

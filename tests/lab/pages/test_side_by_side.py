@@ -41,7 +41,7 @@ def test_the_page_shows_every_table(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["digits", "leaderboard"])
 def test_no_two_methods_look_alike(name: str) -> None:
-    """Each has one look in all panels of a picture, which share a legend."""
+    """Each method has one look in all panels of a picture, which share a legend."""
     looks = defaultdict(set)
     for picture in DOCS["measured"](name).pictures:
         for draw in picture.panels:
@@ -67,7 +67,7 @@ def test_the_readme_tells_how_much_dubhe_gains() -> None:
 
 
 def test_the_readme_and_the_study_tell_where_dubhe_hurts() -> None:
-    """What Dubhe costs and gains on MovieLens, whose test has the federation's own mix."""
+    """Both say what Dubhe costs and gains on MovieLens, whose test has the federation's mix."""
     (table,) = (each for each in DOCS["measured"]("natural").tables if "MovieLens" in each.caption)
     shown = rows(table)
     (random, of_random), (dubhe, of_dubhe), (own_mix, _) = (

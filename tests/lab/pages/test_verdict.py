@@ -1,4 +1,4 @@
-"""What a study says it foretells is what trainings in other federations gained."""
+"""Trainings in other federations gained what a study predicts."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "verdict.md"
 
 
 def test_the_page_has_the_table_of_the_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them are there, and where "not" is said there is less than a point to gain."""
+    """The page has all measurements; where the verdict is "not", less than a point is gained."""
     stored = [json.loads(file.read_text())["cell"]["config"] for file in FOLDER.glob("*/*.json")]
 
     def draw(settings: FederationSettings, *_: Any) -> None:

@@ -1,4 +1,4 @@
-"""Epochs that go on from the last prices: what is measured, and where the files are."""
+"""Epochs that start from the last prices: what is measured, and where the files are."""
 
 import pytest
 from docs.pages import ROOT
@@ -12,7 +12,7 @@ FULL = PaperSettings(scale="full")
 
 
 def test_the_next_epochs_need_fewer_sums() -> None:
-    """They start from the last prices, and nodes keep their probability meanwhile."""
+    """Later epochs start from the last prices, and nodes keep their probabilities for a while."""
     (cell,) = EXPERIMENTS["epochs"].cells(PaperSettings())
     done: list[float] = []
     result = cell.measure(MachineSettings(), done.append).result

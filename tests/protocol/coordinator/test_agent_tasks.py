@@ -88,7 +88,7 @@ def test_unavailable_agents_are_skipped(epoch: Epoch) -> None:
 def test_no_agent_is_asked_without_a_choice(
     epoch: Epoch, away: tuple[int, ...], num_participants: int, num_tries: int, asked: bool
 ) -> None:
-    """One try, one possible set, a set of nearly all, or more sums than any agent decrypts."""
+    """No choice: one try, one possible set, nearly all clients, or too many sums for any agent."""
     changed, drawn = selecting(epoch, num_participants), draw(num_tries, 0, without(*away))
     question = agent_task_of(changed, drawn, NOBODY, 7, 3)
     assert isinstance(question, AgentTask) == asked

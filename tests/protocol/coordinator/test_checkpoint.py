@@ -34,7 +34,7 @@ def resume(nodes: Nodes) -> None:
 def test_a_resumed_run_registers_anew_whenever_its_server_ended(
     stage: str | None, settings: dict[str, Any]
 ) -> None:
-    """No node refuses anything, and nothing of the epoch before is used."""
+    """No node refuses anything, and nothing from the earlier epoch is used."""
     nodes = federation(registration_interval=1, **settings)
     earlier = nodes.play(1)
     if stage is not None:
@@ -61,7 +61,7 @@ def test_another_seed_is_refused() -> None:
 
 @pytest.mark.parametrize(("settings", "is_same"), [({}, True), ({"seed": None}, False)])
 def test_a_resumed_run_draws_a_new_seed_for_real_nodes(settings: Any, is_same: bool) -> None:
-    """Without the operator's seed, since nodes may have read a sum that the server forgot."""
+    """If the operator set no seed, a new one is drawn: the server may have forgotten a sum."""
     nodes = federation(simulation=None, policy={"simulated": False}, **settings)
     nodes.play(1)
     state = nodes.selector.load_state_dict(saved(nodes))
@@ -87,7 +87,7 @@ def test_a_resumed_run_goes_on_with_fewer_nodes() -> None:
     ],
 )
 def test_a_forged_state_is_refused(change: dict[str, Any], message: str) -> None:
-    """It is refused at once, instead of failing later."""
+    """A forged state is refused when it is loaded, instead of failing later."""
     nodes = federation()
     nodes.play(1)
     with pytest.raises(CheckpointError, match=message):

@@ -56,7 +56,7 @@ def test_invalid_ciphertexts_stay_out_of_the_sum(plain: bool) -> None:
 
 
 def test_agents_of_a_refused_epoch_come_last() -> None:
-    """Their answer may be the reason; without a refusal, no agent is suspected."""
+    """Such agents may be the reason for the refusal; without one, no agent is suspected."""
     nodes = (1, 2, 3, 4, 5, 6)
     first, second, *rest = CONTEXT.agents(nodes)
     with_used_agents = CONTEXT.with_used_agents([first])

@@ -9,7 +9,7 @@ from dubhe_flwr.protocol.coordinator.dropped_replies import REMEDIES_OF_DECLINED
 
 
 def test_dropped_replies_add_up_over_a_round() -> None:
-    """They add up over the exchanges of a round, by stage."""
+    """Dropped replies add up over the exchanges of a round, by stage."""
     reports = [
         StageReport(stage, 9, 0, lost, 10, 20)
         for stage, lost in (("join", {"no reply": [1, 2]}), ("settle", {"no reply": [3]})) * 2

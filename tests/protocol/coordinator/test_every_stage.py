@@ -103,7 +103,7 @@ def cases(stages: tuple[str, ...]) -> list[Any]:
 
 @pytest.mark.parametrize(("stage", "spoil", "reason"), cases(OF_ALL))
 def test_lost_nodes_are_dropped_and_do_not_train(stage: str, spoil: Any, reason: str) -> None:
-    """Each is dropped for its reason, and does not train."""
+    """Each lost node is dropped for its own reason, and does not train."""
     nodes = nodes_of(stage)
     victims = nodes.ids[1:3]
     alter(nodes, stage, spoil, victims)
@@ -133,7 +133,7 @@ def test_an_agent_that_fails_is_replaced(stage: str, spoil: Any, reason: str) ->
 @pytest.mark.parametrize("stage", EVERY)
 @pytest.mark.parametrize("on_failure", ["raise", "random"])
 def test_silence_ends_the_round(stage: str, on_failure: str) -> None:
-    """It ends the round as `on_failure` says; only the best try is optional."""
+    """If no node answers, the round ends as `on_failure` says; only the best try is optional."""
     nodes = nodes_of(stage, on_failure=on_failure)
     with altered(nodes, stage, lost):
         if stage != "determine" and on_failure == "raise":
@@ -144,7 +144,7 @@ def test_silence_ends_the_round(stage: str, on_failure: str) -> None:
             plan = nodes.play(1)
             assert plan.fallback == (stage != "determine")
             assert (len(set(plan.participants)), plan.stages[-1].stage) == (4, stage)
-            last = "first try trains." if stage == "determine" else "at random."
+            last = "the first one is used." if stage == "determine" else "at random."
             assert plan.notes[-1].endswith(last)
             assert isinstance(nodes.state.stage, Rest)
     after = nodes.play(2)

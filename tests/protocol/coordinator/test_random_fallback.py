@@ -36,7 +36,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("on_failure", ["raise", "random"])
     def test_a_settings_error_is_always_raised(self, on_failure: str) -> None:
-        """Otherwise a typo would train for days, and bugs would be hidden."""
+        """Settings errors are always raised, since a run with a typo could go on for days."""
         settings = federation(on_failure=on_failure).selector.settings  # type: ignore[attr-defined]
         context = Context(settings, Run(seed=7), RoundProgress())
         with pytest.raises(SettingsError):
@@ -96,7 +96,7 @@ class TestWho:
     """Random selection takes connected, eligible nodes; nodes that agreed come first."""
 
     def test_nodes_that_declined_are_not_selected(self) -> None:
-        """Even if that leaves fewer than K; a no holds until another answer comes."""
+        """Nodes that declined are left out even if fewer than K remain, until they answer again."""
         nodes = federation(registration_interval=1)
         out = wills(nodes, range(9), lambda _round: False)
         rest = set(nodes.ids) - out

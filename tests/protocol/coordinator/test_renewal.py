@@ -29,7 +29,7 @@ from dubhe_flwr.protocol.plan import StageReport
 def test_many_new_nodes_cause_an_early_registration(
     newcomers: int, options: Any, early: bool
 ) -> None:
-    """It takes a cohort and a share of the connected nodes, and enough room."""
+    """A registration is early if new nodes form a cohort, a large enough share, and have room."""
     nodes = federation(**options)
     known = nodes.ids[: NUM_CLIENTS - newcomers]
     plans = [nodes.play(1, known), nodes.play(2), nodes.play(3)]

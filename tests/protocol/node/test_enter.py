@@ -35,7 +35,7 @@ def test_a_node_joins_with_a_fresh_key() -> None:
     ("state", "reason"), [(b"odd", "not readable"), (bytes(8), "not what this node knows")]
 )
 def test_another_result_of_the_last_epoch_is_refused(state: bytes, reason: str) -> None:
-    """It must be readable, and equal the node's own if the node settled in that epoch."""
+    """The result must be readable, and equal the node's own if it settled in that epoch."""
     nodes = priced(registration_interval=1, num_participants=12)
     nodes.play(1)
     node_id, request = next(iter(nodes.until(Stage.REGISTER, 2).fields.items()))

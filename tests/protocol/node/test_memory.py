@@ -145,7 +145,7 @@ def test_a_ledger_carries_what_other_runs_spent() -> None:
 
 
 def test_a_ledger_that_is_lost_resets_nothing_during_a_run() -> None:
-    """Nor does an older copy: the node's own memory says what it has spent."""
+    """A lost or older ledger resets nothing: the node's own memory says what it has spent."""
     counts, others = (4, 5), (9, 20, 30)
     earlier = spent_by(others, 0.5, 1.2, 0.25).of(counts)
     spent = replace(earlier, spent=0.75, probability=1.5, taken_at=0.75)
@@ -187,7 +187,7 @@ def test_labels_have_at_most_three_probabilities(share: float) -> None:
 
 
 def test_a_spent_budget_has_room_for_no_sum() -> None:
-    """However little it costs."""
+    """Once the budget is spent, no sum fits, however little it costs."""
     budget = LabelBudget()
     for _ in range(4):
         assert not budget.is_spent(1 / 4)

@@ -115,7 +115,7 @@ def test_the_owner_reads_the_error_of_count_labels(
 def test_a_warning_recognises_labels_instead_of_counts(
     counts: Any, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They may be counts, so the node joins; its log says what to do if they are not."""
+    """Numbers that look like labels may be counts, so the node joins and logs a warning."""
     warn_once.cache_clear()
     any_classes = replace(ANNOUNCED, rule="prices", rule_settings=Prices().to_json())
     assert read_label_counts(policy(counts), any_classes) == tuple(counts)
@@ -161,7 +161,7 @@ def test_the_owner_can_lower_the_limits() -> None:
 
 
 def test_a_simulated_node_of_a_server_without_simulation(caplog: pytest.LogCaptureFixture) -> None:
-    """It joins, and logs what will not repeat."""
+    """Such a node joins, and logs that its draws will not repeat."""
     warn_once.cache_clear()
     for simulated in (True, True, False):
         assert read_label_counts(policy(simulated=simulated), ANNOUNCED) == (1, 2, 3)

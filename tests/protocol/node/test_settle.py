@@ -15,7 +15,7 @@ from dubhe_flwr.rules import Settled, Unsettled
 
 
 def test_nodes_in_one_process_decrypt_a_sum_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them have the same key; the next sum is decrypted again."""
+    """All nodes have the same key, so one decryption serves all; the next sum needs another."""
     decrypted: list[bytes] = []
     decrypt = SecretKey.decrypt
 
@@ -52,7 +52,7 @@ class TestAnyRule:
     def test_an_error_of_a_rule_is_a_refusal_like_any_other(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """It costs the same, and its error text stays at the node."""
+        """An error in a rule costs as much as any refusal, and its text stays at the node."""
         nodes = federation(rule=Exchanges())
         node_id, request = next_request(nodes, Stage.PARTICIPATE)
         forged = with_slots(nodes, node_id, request, [0])

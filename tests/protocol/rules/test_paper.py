@@ -77,12 +77,12 @@ class TestSettings:
         ],
     )
     def test_what_cannot_work_is_refused_at_once(self, given_: Any, match: str) -> None:
-        """It is refused even if the check would take long."""
+        """Such settings are refused at once, without a check that would take long."""
         with pytest.raises(SettingsError, match=match):
             Paper(*given_)
 
     def test_the_reference_set_fixes_the_number_of_classes(self) -> None:
-        """Their number is the largest size in the reference set."""
+        """The number of classes is the largest size in the reference set."""
         assert GIVEN.num_classes == 3
         with pytest.raises(SettingsError, match="for 3 classes, and the nodes have 4; make its"):
             GIVEN.registration_slots(Frame(4, 9))
@@ -96,7 +96,7 @@ class TestSettings:
 
 @pytest.mark.parametrize("num_volunteers", [3, 9])
 def test_a_node_missing_from_the_sum_draws_like_any_other(num_volunteers: int) -> None:
-    """Its probability is V / N, at most 1."""
+    """The node's probability is V / N, at most 1."""
     others = np.array([0, 2, 3, 0, 0, 0, 0])
     population = Population(FRAME, 5, 2, num_volunteers)
     assert GIVEN.settle(NODES[0], population, None, others) == Settled(min(1.0, num_volunteers / 5))
@@ -116,7 +116,7 @@ def test_a_refusal_does_not_depend_on_the_nodes_labels(slots: list[int], own: Ow
     ("reference_set", "usual"), [((1, 2, 10), {1: 0.7, 2: 0.1}), ((1, 2, 4), {1: 0.7, 2: 0.2})]
 )
 def test_a_search_starts_with_the_papers_thresholds(reference_set: Any, usual: Any) -> None:
-    """If the paper gives some; otherwise the middle candidate's."""
+    """A search starts with the paper's thresholds, if it gives any, or else in the middle."""
     rule = Paper(reference_set, "search")
     frame = Frame(rule.num_classes, 10)
     counts = np.eye(rule.num_classes, dtype=np.int64) * 5 + 1

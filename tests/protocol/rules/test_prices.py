@@ -51,7 +51,7 @@ def test_the_budget_is_four_times_the_variance() -> None:
 
 
 def test_an_epoch_spends_at_most_two_thirds_of_the_budget() -> None:
-    """Without noise it takes as many sums as prices may need."""
+    """With noise, the budget limits an epoch's sums; without noise, prices may take all nine."""
     first, later = Frame(10, 1000), Frame(10, 1000, continues=True)
     assert [Prices().num_sums(frame, 1000) for frame in (first, later)] == [6, 9]
     assert Prices(noise=1.0).num_sums(first, 1000) == 2
@@ -72,7 +72,7 @@ class TestSettings:
         )
 
     def test_a_target_fixes_the_number_of_classes(self) -> None:
-        """Its length is their number; the federation's own mix fixes none."""
+        """The target's length is the number of classes; the federation's own mix fixes none."""
         assert (Prices().num_classes, Prices(target=TARGET).num_classes) == (None, 4)
         assert Prices(target="own").num_classes is None
 
@@ -103,6 +103,6 @@ class TestSettings:
             Prices(**settings)
 
     def test_one_class_has_no_prices(self) -> None:
-        """There is nothing to balance."""
+        """With one class, there is nothing to balance."""
         with pytest.raises(SettingsError, match="num_classes=1 must be at least 2"):
             Prices().registration_slots(Frame(1, 100))

@@ -121,6 +121,6 @@ def test_a_spent_budget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_agent_cannot_aim_at_the_federations_own_mix() -> None:
-    """So it has no criterion to choose by, and the settings refuse it."""
+    """An agent has no criterion to choose by, so the settings refuse this combination."""
     with pytest.raises(SettingsError, match="target='own'"):
         Settings(num_participants=8, rule=Prices(target="own"), determination=Tries(2))

@@ -68,7 +68,7 @@ def test_an_unknown_rule_is_refused(name: str) -> None:
 )
 def test_settings_that_cannot_work_are_refused_without_a_detail(name: str, settings: str) -> None:
     """Every cause gives the same sentence."""
-    with pytest.raises(RefusedError, match=f"^The settings of the rule '{name}' cannot work.$"):
+    with pytest.raises(RefusedError, match=f"^The settings of the rule '{name}' are invalid.$"):
         announced_rule(name, settings)
 
 
@@ -112,7 +112,7 @@ def test_a_rule_works_with_a_registration_alone() -> None:
     assert (rule.target, rule.hides_clients) == (None, False)
     assert (rule.can_continue(9, 3), rule.sum_budget(frame, 3), rule.heaviest) == (False, None, inf)
     assert rule.privacy(frame, 3, 1) is None
-    with pytest.raises(RefusedError, match="cannot go on from an earlier epoch"):
+    with pytest.raises(RefusedError, match="cannot continue an earlier epoch"):
         rule.continued(Own(np.ones(4, int)), Population(frame, 9, 3, 3), (0.5,))
     assert rule.describe((0.5,)) == repr(rule)
     assert rule.to_json() == '{"local_skew": 0.0, "number": 0}'
@@ -149,7 +149,7 @@ class Insatiable(Exchanges):
 
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_the_last_sum_settles_a_rule(number: int) -> None:
-    """If it asks for another sum, the node draws with its current probability."""
+    """If the rule still asks for another sum, the node draws with its current probability."""
     nodes = federation(rule=Insatiable(number))
     plan = nodes.play(1)
     nodes.play(2)
@@ -176,5 +176,5 @@ def test_a_rule_may_read_no_sum() -> None:
     ],
 )
 def test_a_repr_shows_nothing_about_labels(shown: object) -> None:
-    """Neither a log nor an error shows it."""
+    """The repr of an object with labels shows none of them, in a log or in an error."""
     assert "31415" not in repr(shown)

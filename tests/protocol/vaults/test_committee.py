@@ -34,7 +34,7 @@ def test_a_committee_of_others_is_refused() -> None:
 
 
 def test_a_member_takes_no_other_place() -> None:
-    """Whoever asks again gets new keys for the same place, and for no other."""
+    """A repeated request gives the member new keys, but only for the same place."""
     nodes = federation()
     member, request = asked(nodes, Stage.APPOINT, 1)
     nodes.handle(member, request)
@@ -108,7 +108,7 @@ def test_an_altered_part_opens_no_sum(spoil: Any) -> None:
 
 
 def test_the_server_finds_vectors_that_cannot_be_added() -> None:
-    """They have the wrong length, or a number that is not below the prime."""
+    """Such vectors have the wrong length, or a number that is not below the prime."""
     nodes = federation()
     nodes.until(Stage.REGISTER)
     adder = vault_of(nodes).adder(b"", REGISTRATION)

@@ -38,7 +38,7 @@ def test_a_node_that_settled_passes_on_how() -> None:
 
 @pytest.mark.parametrize("weighted", [True, False])
 def test_a_roster_has_samples_in_weighted_epochs_only(*, weighted: bool) -> None:
-    """Otherwise a server could weigh nodes that agreed to equal weights, or the reverse."""
+    """A server cannot weight nodes that agreed to equal weights, or the reverse."""
     vault = Plain(replace(ANNOUNCED, weighted=weighted), FIELDS)
     rosters = [Roster(bytes(96), num_examples, None, None) for num_examples in (None, (5, 5, 5))]
     vault.check_numbers(rosters[weighted])

@@ -123,7 +123,7 @@ def test_a_value_of_another_type_is_refused(name: str, value: object) -> None:
 
 @pytest.mark.parametrize("name", ["whole_numbers", "inner-one", "inner-one.x", "x", 7, ("x",)])
 def test_an_unknown_field_is_refused(name: object) -> None:
-    """Neither a strange name nor a name that is no string gets in."""
+    """A field with an unknown name, or a name that is not a string, is refused."""
     fields: dict[Any, Any] = {**encode(EXAMPLE), name: 1}
     with pytest.raises(MalformedMessageError, match="unknown"):
         decode(Example, fields)

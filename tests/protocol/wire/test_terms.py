@@ -31,7 +31,7 @@ ANNOUNCED = announced(Paper((1, 2, 10)))
     ],
 )
 def test_terms_that_cannot_work_are_refused(change: dict[str, Any], num_classes: int) -> None:
-    """They cause neither a crash nor endless work."""
+    """Invalid terms cause neither a crash nor endless work."""
     with pytest.raises(RefusedError):
         Terms(replace(ANNOUNCED, **change), num_classes)
 

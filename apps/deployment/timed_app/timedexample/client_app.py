@@ -1,4 +1,4 @@
-"""Nodes with skewed labels whose training is a wait, and which report when they started."""
+"""Nodes with skewed labels, which only wait in training and report when they started."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Times the exchanges of a first selection, each next to an empty message to the same nodes."""
+"""Times each exchange of the first selection, and an empty message to the same nodes before it."""
 
 import time
 from collections.abc import Iterable
@@ -22,8 +22,8 @@ class Stopwatch(NoticingGrid):
         Stage, number of nodes and seconds of each exchange, and the seconds that an empty message
         to the same nodes took right before it.
     steps : list of list of float
-        For each empty message the seconds until its process starts, until that begins with the app,
-        until the app is imported, and until the server has the reply.
+        The seconds of each step of an empty message: until its process starts, until the process
+        begins to import the app, until the app is imported, and until the server has the reply.
     """
 
     def __init__(self, grid: Grid) -> None:

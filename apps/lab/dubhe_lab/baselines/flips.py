@@ -47,10 +47,10 @@ def label_clusters(label_counts: ArrayLike) -> NDArray[np.int64]:
 def take_turns(
     clusters: ArrayLike, times: ArrayLike, num_participants: int, first: int = 0
 ) -> NDArray[np.int64]:
-    """Return K of N clients, round robin over the clusters, least-picked clients first.
+    """Return K of N clients, taken from the clusters in turn, least-picked clients first.
 
-    `clusters` holds each client's cluster, `times` how often each was chosen before. Ties go to the
-    lower index. Cluster `first` has the first turn; if it is empty, the next non-empty one has it.
+    `clusters` holds each client's cluster, and `times` how often each was chosen before. Ties go to
+    the lower index. The first turn goes to cluster `first`, or to the next one if it is empty.
     """
     cluster_of = np.asarray(clusters, dtype=np.int64)
     order, turns = np.argsort(np.asarray(times), kind="stable"), np.empty_like(cluster_of)
@@ -64,8 +64,8 @@ def take_turns(
 class FlipsSelector(OracleSelector):
     """Takes turns among clusters of clients with similar labels.
 
-    Clients are clustered once, by k-means on their label distributions. Each round goes round robin
-    over the clusters and picks the least-picked clients of each first. After Bhope et al., "FLIPS:
+    Clients are clustered once, by k-means on their label distributions. Each round takes clients
+    from the clusters in turn, beginning with the least-picked ones. After Bhope et al., "FLIPS:
     Federated Learning using Intelligent Participant Selection", Middleware 2023
     (https://arxiv.org/abs/2308.03901).
 

@@ -1,4 +1,4 @@
-"""Loss-based selection: the server may ask clients to evaluate the current model, then chooses."""
+"""Loss-based selection: the server may first ask some clients to evaluate the current model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from dubhe_flwr.protocol import Batch, Plan, StageReport
 from dubhe_lab.baselines.roll_call import Past, Report, RollCall, RollCallState
 
 EVALUATE: Final = "evaluate"
-"""The stage of these evaluations in the reports of a plan."""
+"""The name of these evaluations as a stage in a plan's reports."""
 
 LOSS: Final = "loss"
 RMS_LOSS: Final = "rms-loss"
@@ -32,8 +32,8 @@ class LossSelector(RollCall):
     """Selects by losses: for simulation only, since a loss reveals how unusual a client's data is.
 
     A subclass names the clients that should evaluate the current model before it chooses. Dubhe's
-    protocol has no such message, so whoever has the model sets `ask`. The losses that clients
-    report after training come in through `take_reports`.
+    protocol has no message for this, so the code that holds the model sets `ask`. It also passes
+    the losses that clients report after training to `take_reports`.
     """
 
     def __init__(self, num_participants: int, seed: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Label oracles: selectors that see every client's labels in the clear; greedy selection."""
+"""Greedy selection, and the base class of label oracles, which see every client's labels."""
 
 from collections.abc import Sequence
 

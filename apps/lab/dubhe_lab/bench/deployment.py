@@ -1,4 +1,4 @@
-"""What a round takes on SuperNodes of this host: with Dubhe, and with random clients."""
+"""How long a round takes on SuperNodes of this host, with Dubhe and with random clients."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from dubhe_lab.report.table import Table
 _APPS: Final = Path(__file__).parents[3]
 _MEASURED: Final = "measured: "
 _KINDS: Final = {"committee": "Dubhe", "paillier": "Dubhe, the paper's rule"}
-"""The runs with Dubhe, as the app calls them, and as the tables do."""
+"""Names of the runs with Dubhe: in the app, and in the tables."""
 _STEPS: Final = (
     "polls of SuperNode and SuperExec, until the process starts",
     "start of Python, imports of Flower, the message",
@@ -34,13 +34,13 @@ _BOUNDS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class DeploymentSettings(CommandSettings):
-    """Settings of a run on SuperNodes: rounds with Dubhe among rounds with random clients."""
+    """Settings of a run on SuperNodes, with and without Dubhe."""
 
     num_nodes: int = option(8, "SuperNodes, all on this host.", least=3, quick=3)
     num_participants: int = option(4, "Clients that train in a round.", least=1, quick=3)
-    num_rounds: int = option(20, "Rounds of each kind; first ones do not count.", least=4, quick=4)
+    num_rounds: int = option(20, "Rounds of each kind; the first is not counted.", least=4, quick=4)
     registration_interval: int = option(10, "Rounds between registrations.", least=1)
-    seconds: float = option(10.0, "Seconds of a training, which is a wait.")
+    seconds: float = option(10.0, "Seconds that a training takes; clients only wait.")
 
 
 def bench_deployment(settings: DeploymentSettings) -> BenchResults:

@@ -37,7 +37,7 @@ def interleaved(
 
 
 def summed_up(timings: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
-    """Return the median, the minimum and the number of each action's times."""
+    """Return the median and the minimum of each action's times, and how often it was timed."""
     return {
         name: {"median_seconds": median(of), "minimum_seconds": min(of), "repeats": len(of)}
         for name, of in timings.items()

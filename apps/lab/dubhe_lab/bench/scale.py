@@ -38,7 +38,7 @@ class ScaleSettings(CommandSettings):
 
     sizes: tuple[int, ...] = option(
         (1000, 10_000, 50_000, 1_000_000),
-        "Values of N, separated by commas; beyond the most that can register, only sums are timed.",
+        "Values of N, separated by commas; if N is too large to register, only sums are timed.",
         parse=numbers,
         quick=(100, 200),
     )

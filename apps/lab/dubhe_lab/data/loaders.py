@@ -42,11 +42,12 @@ def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> D
 
         Pixels are normalised to mean 0 and standard deviation 1.
     data_dir : path-like, optional
-        Folder of the files; without it ``~/.cache/dubhe-flwr``.
+        Folder with the files, by default ``~/.cache/dubhe-flwr``.
 
-        - ``mnist``: here, in ``MNIST/raw`` (as torchvision has it), or in either of these below
-          ``mnist``; gzip files are read in place, and nothing is written to their folder.
-        - ``cifar10``: the files that torchvision unpacks, here or in ``cifar10``.
+        - ``mnist``: the files are in this folder, in ``MNIST/raw`` below it (where torchvision puts
+          them), or in either of these places below ``mnist``. Gzip files are read in place, and
+          nothing is written to their folder.
+        - ``cifar10``: the files that torchvision unpacks are in this folder or in ``cifar10``.
 
         If the files are missing, torchvision downloads them into this folder.
 

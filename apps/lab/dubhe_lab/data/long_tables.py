@@ -38,7 +38,7 @@ def read_long(grid: Grid, client_column: str, label_column: str) -> LabelCounts:
             f"count of {str(again['label'].iloc[0])!r}; add them."
         )
     if not rest and long["label"].is_unique:
-        raise DataError(f"{grid.name}: no label in {label!r} is there twice; name another column.")
+        raise DataError(f"{grid.name}: no label in {label!r} occurs twice; name another column.")
     wide = long.pivot_table("count", "client", "label", aggfunc="sum", fill_value=0)
     counts, clients = wide.to_numpy(dtype="int64"), tuple(map(str, wide.index))
     check_counts(counts, grid.name, [f"client {name!r}" for name in clients], totals=())

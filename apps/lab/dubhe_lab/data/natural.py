@@ -46,13 +46,14 @@ def load_natural(name: str) -> tuple[Dataset, NDArray[np.int64]]:
     Parameters
     ----------
     name : {"chem97", "insteval", "movielens"}
-        - ``chem97``: pupils of 1091 English schools; from sex, age and average GCSE score, their
-          A-level score in chemistry, one of six.
-        - ``insteval``: ratings of 1128 lecturers at ETH Zurich; from age of student and lecture,
-          department, whether the lecture is a service, and what the student gives other lecturers
-          on average, the rating from 1 to 5.
-        - ``movielens``: ratings of 671 users; from genres and year of a film, when it was rated and
-          what other users give it on average, the rating, one of ten from 0.5 to 5.
+        - ``chem97``: pupils of 1091 English schools. The class is a pupil's A-level score in
+          chemistry, one of six; the features are sex, age and average GCSE score.
+        - ``insteval``: ratings of 1128 lecturers at ETH Zurich. The class is the rating from 1 to
+          5; the features are the ages of student and lecture, the department, whether the lecture
+          is a service, and the student's mean rating of other lecturers.
+        - ``movielens``: film ratings by 671 users. The class is the rating, one of ten from 0.5 to
+          5; the features are the film's genres and year, the time of the rating, and the mean
+          rating by other users.
     """
     if name not in NATURAL:
         known = ", ".join(NATURAL)
@@ -82,7 +83,7 @@ def of_rows(
 ) -> tuple[Dataset, NDArray[np.int64]]:
     """Return a data set made of these rows, and the owner of each training sample.
 
-    What the rows were rated with, if it is given, adds the feature `mean_elsewhere`.
+    If `rated_with` is given, `mean_elsewhere` makes another feature from it.
 
     Examples
     --------

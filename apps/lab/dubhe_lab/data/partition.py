@@ -37,11 +37,11 @@ def client_distributions(
     kind: PartitionKind = "dirichlet",
     num_samples: int = 128,
 ) -> NDArray[np.int64]:
-    """Draw the label distributions of clients, in samples, with a wanted EMD_avg.
+    """Draw the label counts of clients, with a given EMD_avg.
 
-    A search over the family's parameter, with the same random numbers at every step, ends when the
-    resulting whole samples have the wanted EMD_avg. All clients together have the wanted
-    proportions, to the sample.
+    A search varies the family's parameter, with the same random numbers at every step, until the
+    counts have the wanted EMD_avg. All clients together have the wanted proportions, exact to the
+    sample.
 
     - ``dirichlet``: ``p_l ~ Dir(concentration * p_g)``, the usual model of skewed clients.
     - ``mixture``: ``p_l = (1 - weight) * p_g + weight * d``, where half of the clients have
@@ -127,9 +127,9 @@ def controlled_rounding(
     """Round every row to whole samples, with the wanted totals in rows and columns.
 
     Each row's cumulative distribution is cut at ``offset, offset + 1, ...``, with an offset between
-    0 and 1. A share is thus rounded up or down and kept on average; largest remainders would lose
-    every class with less than half a sample. If a column then misses its total by a few samples,
-    they move within the rows where they do the least harm.
+    0 and 1. So shares are rounded up or down, but correct on average, whereas largest remainders
+    would lose every class with less than half a sample. If a column then misses its total by a few
+    samples, samples change class in the rows where this does the least harm.
     """
     expected = distributions * num_samples
     cuts = np.floor(np.cumsum(expected, axis=1) + offsets[:, None]).astype(np.int64)
@@ -222,7 +222,8 @@ def _rows_of_sum_1(shares: NDArray[np.float64]) -> NDArray[np.float64]:
 def _fit_mean(weighted: _Weighted, proportions: NDArray[np.float64]) -> NDArray[np.float64]:
     """Fit the mean over the clients to ``p_g`` by iterative proportional fitting.
 
-    The steps shrink and the best pass is kept: near skew 1 the mean moves by whole clients.
+    The steps shrink, and the best pass is kept, because near skew 1 the mean can only move by whole
+    clients.
     """
     weights = np.ones_like(proportions)
     best, least_error = np.empty(0), np.inf

@@ -1,7 +1,7 @@
 """Read the label counts of a federation from the kinds of tables that people have.
 
-A table is read exactly or refused; nothing is guessed, because a column of client numbers that is
-taken for a class leads to a meaningless verdict. `grids` reads files as text, `wide_tables` and
+A table is read exactly or refused. Nothing is guessed, because the verdict would be meaningless if
+a column of client numbers were taken for a class. `grids` reads files as text, `wide_tables` and
 `long_tables` decide what each column is, `headings` knows the words, and `label_counts` checks the
 arithmetic.
 """
@@ -83,7 +83,10 @@ def load_label_counts(
     grid = read_grid(source, heading=heading)
     if label_column is not None or (classes is None and is_long(grid)):
         if classes is not None:
-            raise DataError("label_column is for a line a sample; leave it or classes out.")
+            raise DataError(
+                "label_column is for tables with a row for each sample; leave out label_column or "
+                "classes."
+            )
         return read_long(grid, client_column or "client", label_column or "label")
     return read_wide(grid, client_column, classes)
 

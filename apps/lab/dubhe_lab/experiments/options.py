@@ -64,8 +64,9 @@ def option(
 def same(owner: type[Any], name: str, *, before: str = "", after: str = "", **told: Any) -> Any:
     """Return a field like another dataclass's, with the given changes.
 
-    Default and help come from the owner, so that they have one home. A class of `dubhe_flwr` has
-    its help in the docstring, and keeps the checks. `before` and `after` extend that help.
+    Default and help come from the owner, so that they are written only once. If the owner belongs
+    to `dubhe_flwr`, the help comes from its docstring, and the owner itself checks the values.
+    `before` and `after` extend that help.
     """
     if issubclass(owner, CommandSettings):
         (like,) = (own for own in owner.flat_fields() if own.name == name)

@@ -1,8 +1,8 @@
 """Registrations in the clear: how much the noise of prices changes from one run to the next.
 
 The noise of a registration lasts as long as its prices, so a single simulated run says little
-about a small federation. Through the protocol, one registration takes seconds; this module lets
-the rule settle all clients at once, on the same noisy sums, and draws the same way.
+about a small federation. With the protocol, one registration takes seconds. This module is faster:
+it lets the rule settle all clients at once, on the same noisy sums, and draws in the same way.
 """
 
 from collections.abc import Iterator, Sequence

@@ -4,7 +4,7 @@ Four small classes describe the parts: `FederationSettings` (how clients' data i
 `SelectionSettings` (how Dubhe selects), `TrainingSettings` and `MachineSettings`. Two classes hold
 them: `StudySettings` for a study, which only selects, and `CompareSettings` for a comparison, which
 also trains. The fields of `SelectionSettings` are taken over from `dubhe_flwr`, so that their
-defaults and help have one home. Invalid values raise `SettingsError` before anything runs.
+defaults and help are written only once. Invalid values raise `SettingsError` before anything runs.
 """
 
 from collections.abc import Callable, Mapping
@@ -82,8 +82,8 @@ RULES: Final[Mapping[str, type[Any]]] = {"prices": Prices, "paper": Paper}
 class SelectionSettings(CommandSettings):
     """How Dubhe selects: settings of `dubhe_flwr` and of its rules.
 
-    Only settings that matter in experiments, where nodes never fail. Thresholds are shares in the
-    order of the reference set, without the largest size.
+    Contains only settings that matter in experiments, where nodes never fail. Thresholds are shares
+    in the order of the reference set, without the largest size.
     """
 
     tries: int | None = option(

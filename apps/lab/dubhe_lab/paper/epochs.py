@@ -1,4 +1,4 @@
-"""Beyond the paper: epochs that go on from the last prices, and nodes that keep probabilities."""
+"""Beyond the paper: epochs that start from the last prices, and nodes that keep probabilities."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -120,7 +120,7 @@ def _grid(options: PaperSettings) -> Grid:
 
 def _report(options: PaperSettings, results: Results) -> Section:
     about = (
-        f"Means over {_EPOCHS[options.scale]} epochs that go on from the last prices, each with "
+        f"Means over {_EPOCHS[options.scale]} epochs that start from the last prices, each with "
         "5 % new clients and a committee's noise; in brackets, the same clients without the last "
         "prices and with full budgets."
     )
@@ -142,8 +142,8 @@ def _row(federation: _Federation, of_seeds: Iterable[Mapping[str, Any]]) -> list
 
 
 EXPERIMENT: Final = Experiment(
-    "Beyond the paper: sums and balance of epochs that go on from the last prices.",
+    "Beyond the paper: sums and balance of epochs that start from the last prices.",
     _grid,
     _report,
 )
-"""`dubhe paper epochs`: what an epoch takes from the last one."""
+"""`dubhe paper epochs`: what an epoch gains from the previous epoch's prices."""

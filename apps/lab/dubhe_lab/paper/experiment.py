@@ -68,7 +68,7 @@ class PaperSettings(CommandSettings):
         return self.scale == "full"
 
     def seeds_or(self, usual: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the given seeds, or by default `usual`, of which small scale takes the first."""
+        """Return the given seeds; by default `usual`, or the first of them at small scale."""
         return self.seeds or (usual if self.is_full else usual[:1])
 
 

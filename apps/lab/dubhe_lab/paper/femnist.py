@@ -28,8 +28,8 @@ def load_femnist(data_dir: Path) -> tuple[Dataset, NDArray[np.int64]]:
 
     Returns the data set and the writer of each training image, numbered from 0 without gaps. The
     test set is a fixed choice with the same number of images per class. Ink is bright, as in MNIST.
-    In LEAF's files, ``user_data`` holds for each writer ``x`` (rows of 784 pixels, 1 is white) and
-    ``y`` (0 to 61; letters start at 10).
+    In LEAF's files, ``user_data`` has two entries for each writer: ``x``, rows of 784 pixels where
+    1 is white, and ``y``, the classes from 0 to 61, where letters start at 10.
     """
     train, test = _parts(data_dir)
     train_images, train_labels, writers = _letters(train)

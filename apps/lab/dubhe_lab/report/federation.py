@@ -38,7 +38,7 @@ _FITTED_CLASSES: Final = 10
 _FITTED_CLIENTS: Final = range(25, 301)
 _FITTED_PARTICIPANTS: Final = range(3, 41)
 _ELSEWHERE: Final = (1 / 3, 2)
-"""Smallest and largest ratio of actual to predicted gain, where the formula was not fitted."""
+"""Smallest and largest ratio of actual to predicted gain in federations unlike the fitted ones."""
 
 
 def points_of_digits(emd: float, lasting: Sequence[float], distance: Sequence[float]) -> float:

@@ -24,7 +24,7 @@ Samples: TypeAlias = tuple[NDArray[Any] | Tensor, NDArray[Any] | Tensor]
 
 
 class TorchClient(NumPyClient):
-    """Trains and evaluates a torch model, independently of anything computed before.
+    """Trains and evaluates a torch model; results do not depend on earlier calls.
 
     Each call of `fit` overwrites the whole model, makes a new optimizer and draws its randomness
     from (seed, alias, round). Clients can therefore share one model object, and results do not

@@ -183,8 +183,8 @@ def isolated_rng(device: torch.device, seed: int) -> Iterator[None]:
 def limited_threads(num_threads: int | None) -> Iterator[None]:
     """Run torch with this number of CPU threads, and restore the old number afterwards.
 
-    Sums round differently with a different number of threads, so results repeat to the last bit
-    only with the same number. None changes nothing.
+    Sums are rounded differently with another number of threads, so only the same number repeats
+    results to the last bit. None changes nothing.
 
     Examples
     --------

@@ -41,7 +41,7 @@ class Appoint(AwaitingMembers):
     def begin(cls, context: Context, joined: JoinedNodes) -> tuple[Context, "Appoint | Join"]:
         """Ask three of the nodes that joined to be the committee.
 
-        If a sample has too few candidates, ask all connected nodes to join, to find some.
+        If a sample of the nodes has too few candidates, ask all connected nodes to join.
         """
         context.check_quorum(len(joined.replies), "part of the epoch", None, least=COMMITTEE)
         members = _members(context, joined)
@@ -116,10 +116,9 @@ class Appoint(AwaitingMembers):
 def _members(context: Context, joined: JoinedNodes) -> tuple[int, ...]:
     """Return the committee's members, or fewer if there are not enough candidates.
 
-    Those that were part of the fewest failed epochs come first: a member that lies is in all of
-    them, whichever three of the candidates are asked. Among equals, those that know how the last
-    epoch ended come first. Nodes with pinned keys accept only three of the first six trusted keys,
-    in their order.
+    Candidates that were part of the fewest failed epochs come first, because a member that lies
+    makes every epoch fail in which it is asked. Ties go to nodes that know how the last epoch
+    ended. Nodes with pinned keys accept only three of the first six trusted keys, in their order.
     """
     failures, settled = context.run.failures, context.run.settled
     if joined.roster.signatures is None:
@@ -134,8 +133,8 @@ def _members(context: Context, joined: JoinedNodes) -> tuple[int, ...]:
 def _corrected(joined: JoinedNodes, objections: Sequence[Sequence[int]]) -> JoinedNodes | None:
     """Return the nodes that joined, with the ranks that two members agree on.
 
-    Nodes that the two do not trust are left out. Returns None if there is nothing to correct, or
-    the nodes were corrected before.
+    Nodes that these two do not trust are left out. Returns None if there is nothing to correct, or
+    if this was done before.
     """
     if len(objections) < _MAJORITY or joined.is_corrected:
         return None

@@ -19,7 +19,7 @@ from dubhe_flwr.protocol.wire.messages import DetermineReply, DetermineRequest, 
 
 @dataclass(frozen=True)
 class Determine(AwaitingInEpoch):
-    """Agents were asked about rounds."""
+    """Agents were asked to choose a try for each of some rounds."""
 
     tasks: Mapping[int, Mapping[int, AgentTask]]  # by agent and round
     failed: frozenset[int]  # agents that did not answer
@@ -46,7 +46,7 @@ class Determine(AwaitingInEpoch):
             epoch = replace(epoch, num_sums={**epoch.num_sums, tried.agent: spent})
             tasks.setdefault(tried.agent, {})[server_round] = tried
         if has_no_agent:
-            context = context.noted("No agent is left to determine; the first try trains.")
+            context = context.noted("No agent is left to choose a try; the first one is used.")
         if not tasks:
             return context, RoundDetermined(epoch)
         requests = {agent: _request(epoch, asked) for agent, asked in tasks.items()}
@@ -80,7 +80,7 @@ class Determine(AwaitingInEpoch):
             for (server_round, task), chosen in zip(asked.items(), answers, strict=True):
                 epoch = _with_round(epoch, server_round, task, chosen)
         if unanswered and self.num_asked < MAX_AGENTS:
-            context = context.noted("An agent did not determine.")
+            context = context.noted("An agent did not choose a try.")
             rounds = {r: task.drawn for r, task in unanswered.items()}
             return self.begin(
                 context, RoundsDrawn(epoch, rounds), frozenset(failed), self.num_asked
@@ -88,7 +88,7 @@ class Determine(AwaitingInEpoch):
         for server_round, task in unanswered.items():
             epoch = _with_round(epoch, server_round, task)
         if unanswered:
-            context = context.noted("No agent determined; the first try trains.")
+            context = context.noted("No agent chose a try; the first one is used.")
         return context, RoundDetermined(epoch)
 
 

@@ -42,7 +42,7 @@ class JoinedNodes:
 
     invitation: Invitation
     replies: Mapping[int, JoinReply]
-    aliases: Mapping[int, str]  # the nodes' names from here on, in the same order
+    aliases: Mapping[int, str]  # the nodes' names from now on, in the same order
     were_all_asked: bool  # whether every connected node was asked to join
     is_corrected: bool = False  # whether the committee objected to some nodes
 
@@ -63,7 +63,7 @@ class JoinedNodes:
 
     @cached_property
     def roster(self) -> Roster:
-        """What the agent or committee is shown; without signatures unless most nodes signed."""
+        """What the agent or committee is shown; has signatures only if most nodes signed."""
         replies, unsigned = self.replies.values(), bytes(SIGNATURE_BYTES)
         numbers = [reply.num_examples for reply in replies if reply.num_examples is not None]
         roster = Roster(b"".join(reply.public_key for reply in replies), tuple(numbers) or None)
@@ -197,8 +197,9 @@ def _num_asked(settings: Settings, num_present: int, num_refused: int) -> int:
 def _by_turn(run: Run, drawn: Sequence[int]) -> list[int]:
     """Return randomly drawn nodes in the order in which they may register.
 
-    Nodes that may be in the committee come first. After a refused epoch, only three of them do, and
-    nodes that were part of fewer failed epochs come first: a node that lies was in all of them.
+    Nodes that may be in the committee come first. After a refused epoch, only three of them do.
+    Apart from that, nodes are then ordered by the number of failed epochs they were part of, since
+    a node that lies was part of all of them.
     """
     if not run.num_refused_epochs:
         return sorted(drawn, key=lambda node_id: node_id not in run.candidates)
@@ -231,11 +232,11 @@ def candidates_of(replies: Mapping[int, JoinReply]) -> frozenset[int]:
 
 
 def _names(told: Mapping[int, JoinReply], known: Mapping[int, str]) -> dict[int, str]:
-    """Return the alias that each node has from here on.
+    """Return the alias that each node has from now on.
 
-    If several nodes claim an alias, the node that had it before keeps it, or else the first one. A
-    further node is left out, unless it has signed: then part of its key is appended to the alias,
-    so that nobody can push it out.
+    If several nodes claim an alias, the node that had it before keeps it, or else the first of
+    them. The others are left out, except nodes that signed: part of such a node's key is appended
+    to its alias, so that nobody can push it out.
     """
     owners: dict[str, int] = {}
     for node_id in sorted(told, key=lambda n: known.get(n) != told[n].alias):

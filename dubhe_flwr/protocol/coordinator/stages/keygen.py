@@ -43,7 +43,7 @@ class Keygen(Awaiting):
     def begin(
         cls, context: Context, joined: JoinedNodes
     ) -> tuple[Context, "Keygen | ReadyToRegister | Join"]:
-        """Ask the first agent for a key, and how the last epoch ended if this one continues it.
+        """Ask the first agent for a key and, in an epoch that continues another, its result.
 
         A simulation in the clear needs no key.
         """
@@ -61,7 +61,7 @@ class Keygen(Awaiting):
         """Ask the first of these agents; keep the rest in case it fails."""
         if joined.is_continued:
             agents = tuple(node_id for node_id in agents if node_id in context.run.settled)
-            # A simulation in the clear goes on only where a committee would.
+            # A simulation in the clear continues an epoch only where a committee could.
             if len(agents) < max(1, joined.invitation.terms.vault.num_members):
                 return start_afresh(context)
         if not agents:

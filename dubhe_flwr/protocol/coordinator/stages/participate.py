@@ -134,7 +134,7 @@ def accept_draws(
 
 
 def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: DeterminedRound) -> bool:
-    """Return whether too few nodes of a draw are left, and enough nodes could draw again."""
+    """Return whether too few nodes of an earlier draw are left, and enough could draw again."""
     settings = context.settings
     here = context.round.eligible
     if len(ready.willing(epoch.registered, here)) >= settings.least_nodes:

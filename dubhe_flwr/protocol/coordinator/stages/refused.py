@@ -17,8 +17,8 @@ _MAX_RENEWALS: Final = 6
 class Refused:
     """The nodes refused the epoch; `report` covers the stage in which they did so.
 
-    If they drew earlier in the epoch, its sum was valid. Then they must have forgotten the epoch,
-    and no registration is to blame.
+    If they drew earlier in the epoch, its sum was valid. Then no registration is to blame: the
+    nodes must have forgotten the epoch.
     """
 
     report: StageReport
@@ -35,11 +35,11 @@ class CommitteeLost:
 
 
 def is_refused(context: Context, report: StageReport) -> bool:
-    """Return whether the nodes refuse the epoch itself: then it has to be replaced.
+    """Return whether the nodes refuse the epoch itself, so that it has to be replaced.
 
     One invalid registration makes all nodes refuse the sum. A node that restarted without its
     memory does not know the server's epoch; a server restored to an older state does not know the
-    nodes' epoch. A new one is also needed if errors leave fewer than the settings' `least_nodes`.
+    nodes' epoch. The epoch is also replaced if errors leave fewer nodes than the quorum.
     """
     if context.round.num_renewals >= _MAX_RENEWALS:
         return False
@@ -93,8 +93,8 @@ def with_complaints(
 
     Nobody can tell whether the first member sealed garbage or the nodes lie. A node is believed if
     it has failed no more often than the member. If at least `min_cohort` nodes are believed, the
-    member gets a failure. The nodes get one each, unless the complaints end the epoch: so large a
-    share of them is unlikely to lie.
+    member gets a failure. Each complaining node gets one too, unless the complaints end the epoch:
+    when that many nodes complain, they are unlikely to lie.
     """
     if not complaining:
         return context

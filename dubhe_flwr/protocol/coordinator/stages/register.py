@@ -23,7 +23,7 @@ class RegisteredNodes:
 
     joined: JoinedNodes  # all nodes that joined, including nodes that dropped out since
     public: bytes  # what the server needs to add up vectors
-    # Hidden p_l of each registered node, ordered by alias; of no bytes without an agent.
+    # Hidden p_l of each registered node, ordered by alias; empty without an agent.
     distributions: Mapping[int, bytes]
     num_registered: int  # clients covered by the sum of the registrations
     last_sum: RuleSum  # the sum of the nodes' last contributions, to send to them next
@@ -49,7 +49,8 @@ class Register(Awaiting):
     ) -> tuple[Context, RegisteredNodes | Keygen | CommitteeLost | Join]:
         """Add up the registrations; ask another agent if too few nodes could open their key.
 
-        Another one is also asked if most nodes that know how the last epoch ended contradict it.
+        Another agent is also asked if most of the nodes that know how the last epoch ended reject
+        what this one says about it.
         """
         joined, public = self.ready.joined, self.ready.public
         terms = joined.invitation.terms
@@ -64,7 +65,8 @@ class Register(Awaiting):
         accepted, report = accept_replies(self.batch, replies, refuse)
         settings, num_joined = context.settings, len(joined.replies)
         # A key that does not open causes an error reply. A new key would not help silent nodes.
-        # However few nodes there are, one must not end every epoch by saying its key does not open.
+        # Even among a few nodes, a single one must not be able to end every epoch by claiming that
+        # its key does not open.
         most_errors = max(1.0, settings.max_unregistered * num_joined)
         too_few = num_joined - report.num_errors < settings.least_nodes
         failed = too_few or report.num_errors > most_errors
@@ -75,8 +77,9 @@ class Register(Awaiting):
             complaining = [n for n in report.lost.get(ERROR_REPLY, ()) if replies[n] == _COMPLAINT]
             first, *others = self.ready.committee
             context = with_complaints(context, first, complaining, ends_epoch=failed)
-            # Without the other members no sum opens. The first one gets a failure for each member
-            # that complains: if it sealed garbage for two, it then has more failures than either.
+            # No sum opens without the other members. The first member gets a failure for each of
+            # them that complains. If it sealed garbage for both, it then has more failures than
+            # either of them.
             if accusing := [node_id for node_id in others if node_id in complaining]:
                 return context.reported(report), CommitteeLost((first,) * len(accusing))
             if failed:

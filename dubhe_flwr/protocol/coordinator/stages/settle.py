@@ -1,7 +1,7 @@
 """The stage `settle`: nodes get a sum over all nodes, and contribute to the next one or draw.
 
-Nobody knows which sum settles the rule before the nodes have read it. So each request also asks for
-the draws that the server needs next, and a node draws only if the rule is settled.
+Nobody knows in advance which sum will settle the rule. So each request also asks for the draws that
+the server needs next, and a node draws only if the rule is settled.
 """
 
 from collections import Counter
@@ -40,8 +40,8 @@ class Settle(Awaiting):
         registered = opened.registered
         terms, last = registered.joined.invitation.terms, registered.last_sum
         num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
-        # If a rule has only one sum, nodes read it when they are asked to draw. If it has several,
-        # nodes read the last one here, report what the rule found, and draw.
+        # The only sum of a rule is read when nodes are asked to draw. If there are several, nodes
+        # read the last one here, report what the rule found, and draw.
         settled, epoch = _settled(context, registered)
         if num_sums <= max(1, last.exchange):
             return settled, epoch
@@ -101,7 +101,7 @@ class Settle(Awaiting):
         context.check_quorum(len(settled), "settled", None)
         finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
         context, epoch = _settled(context, _of(self.registered, settled), finding)
-        # Without the nodes that were lost here, the agents' sums may last for fewer rounds.
+        # With fewer nodes left, the sums that agents may decrypt can last for fewer rounds.
         num_rounds = draw_request(SettleRequest, context, epoch).num_rounds
         context, epoch = context.counted(num_rounds), epoch.charged(self.request)
         context, drawn = accept_draws(context, epoch, self.request, draws)

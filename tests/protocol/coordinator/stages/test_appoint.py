@@ -24,7 +24,7 @@ def test_without_enough_candidates_there_is_no_committee() -> None:
 
 
 def test_objections_without_a_correction_cost_an_epoch() -> None:
-    """Two members object to ranks that are right; the next committee is without them."""
+    """Two members that object to correct ranks are not in the next committee."""
     nodes = federation()
     told = {"group-digest": b"", "sealed-keys": b"", "ranks": numbers(*range(20))}
     nodes.alter_reply = lambda stage, node_id, reply: (

@@ -80,7 +80,7 @@ def test_the_next_agent_gets_tries_without_its_data() -> None:
     assert (server_round, agent) == (3, successor)
     assert nodes.ids.index(agent) not in np.concatenate(task.tries)
     plans = [nodes.finish(outcome), *(nodes.play(r) for r in (2, 3, 4))]
-    assert plans[0].notes == ("An agent did not determine.",)
+    assert plans[0].notes == ("An agent did not choose a try.",)
     after = before | {3: (agent, task)}
     assert [plan.chosen for plan in plans] == [best(after[r][1]) for r in (1, 2, 3, 4)]
     assert epoch_of(nodes).num_sums[failing] == len(before[3][1].tries)
@@ -96,7 +96,7 @@ def test_one_request_has_all_rounds_of_an_agent() -> None:
     plans = [nodes.finish(batch), *(nodes.play(r) for r in range(2, 7))]
     assert [plan.chosen for plan in plans[: len(tasks)]] == list(map(best, tasks))
     assert {plan.chosen for plan in plans[len(tasks) :]} == {0}
-    assert plans[0].notes == ("No agent is left to determine; the first try trains.",)
+    assert plans[0].notes == ("No agent is left to choose a try; the first one is used.",)
 
 
 @pytest.mark.parametrize("chosen", [(1, 3), (3, 1), (1,), (1, 1, 1)])
@@ -108,7 +108,7 @@ def test_one_wrong_round_voids_the_answer(chosen: tuple[int, ...]) -> None:
     replies[nodes.ids[4]] |= {"chosen": np.array(chosen, dtype=">i8").tobytes()}
     plan = nodes.step(replies)
     assert isinstance(plan, Plan)
-    assert plan.notes[0] == "An agent did not determine."
+    assert plan.notes[0] == "An agent did not choose a try."
     assert [plan.chosen, nodes.play(2).chosen] == [0, 0]
 
 

@@ -108,7 +108,7 @@ class TestWhoStaysOut:
         assert nodes.state.run.aliases == {**aliases, nodes.ids[3]: "new"}
 
     def test_an_exaggerated_number_of_samples_hardly_moves_the_mean(self) -> None:
-        """It counts as no more than four times the median."""
+        """Each number of samples counts as at most four times the median."""
         nodes = federation(equal_weights=False)
         alter(nodes, "join", lambda reply: {**reply, "num-examples": 2**42 - 1}, nodes.ids[:1])
         nodes.play(1)
@@ -221,7 +221,7 @@ class TestNumberOfClasses:
             assert any(note.startswith(remedy) for note in plan.notes) == noted
 
     def test_the_error_says_why_most_nodes_stay_out(self) -> None:
-        """If the run ends, nobody sees the notes of the round."""
+        """The error repeats the round's notes, which nobody would see after the run ends."""
         with pytest.raises(QuorumError, match=r"epoch, fewer .* have 5 classes; .*: node 1 has 3"):
             self.coins(5, 3, 5, 4).play(1)
 

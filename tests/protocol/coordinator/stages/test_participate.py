@@ -9,7 +9,7 @@ from dubhe_flwr.errors import QuorumError
 
 
 def test_a_quorum_may_be_above_the_number_of_participants() -> None:
-    """It counts the nodes that could train, not those selected; more than enough is fine."""
+    """The quorum counts the nodes that could train, not the nodes that are selected."""
     nodes = federation(quorum=10)
     assert len(nodes.play(1).participants) == 4
     with altered(nodes, "participate", lost, nodes.ids[10:]):
@@ -20,7 +20,7 @@ def test_a_quorum_may_be_above_the_number_of_participants() -> None:
 
 @pytest.mark.parametrize("rounds_per_draw", [1, 2])
 def test_the_error_counts_nodes_that_eligible_left_out(rounds_per_draw: int) -> None:
-    """It counts them whether or not the round was drawn before; others are missing anyway."""
+    """The error counts these nodes whether or not the round was already drawn."""
     nodes = federation(rounds_per_draw=rounds_per_draw)
     nodes.play(1)
     with pytest.raises(QuorumError, match=r"2 nodes are .*willing.* \(eligible\(\) left out 9\)"):

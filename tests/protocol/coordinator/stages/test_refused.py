@@ -57,7 +57,7 @@ class TestLiars:
     def test_a_node_that_always_lies_ends_no_run(
         self, settings: dict[str, Any], num_clients: int, most: int
     ) -> None:
-        """It costs each epoch two registrations at most; after one that held all are asked."""
+        """A liar costs each epoch two registrations at most; after a good one, all are asked."""
         options = {"registration_interval": 1, **settings, "num_participants": most}
         nodes = federation(num_clients, **options)
         liar = nodes.ids[5]
@@ -73,7 +73,7 @@ class TestLiars:
 
 
 def test_all_nodes_restarted_without_their_memory() -> None:
-    """They know of no epoch, so a new one begins with all nodes."""
+    """Restarted nodes know no epoch, so a new one begins with all nodes."""
     nodes = federation()
     first = nodes.play(1)
     nodes.memories.clear()
@@ -137,7 +137,7 @@ def test_six_epochs_may_be_refused_in_a_round(on_failure: str) -> None:
 
 
 def test_the_agent_of_a_refused_epoch_is_not_asked_first_again() -> None:
-    """Its key may be the reason."""
+    """That agent's key may be the reason for the refusal."""
     for seed in range(8):
         nodes = federation(4, quorum=4, seed=seed)
         batch = nodes.until("participate")

@@ -51,7 +51,7 @@ def best_in_the_clear(rows: list[int]) -> tuple[float, ...]:
 
 @pytest.mark.parametrize("settings", [{}, {"simulation": "plain"}], ids=str)
 def test_nodes_draw_as_they_settle(settings: dict[str, Any]) -> None:
-    """They draw once for the first rounds, and say whether they are willing in just these."""
+    """Nodes draw once for the first rounds, and say in which of these they are willing."""
     nodes = searching(rounds_per_draw=4, **settings)
     about: list[int] = []
 
@@ -115,7 +115,7 @@ def test_draws_of_the_wrong_size_leave_a_node_out() -> None:
 
 
 def test_a_node_that_declines_is_not_drawn_at_random() -> None:
-    """Its draws say that it does not train in this round, even if too few nodes settled."""
+    """A node whose draws decline the round is left out, even if too few nodes settled."""
     nodes = searching(on_failure="random")
     (unwilling,) = wills(nodes, [4], lambda server_round: server_round != 1)
     others = [node_id for node_id in nodes.ids if node_id != unwilling]
