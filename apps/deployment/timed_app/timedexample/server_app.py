@@ -49,9 +49,8 @@ def rounds(timed: Timed, strategy: Any, grid: Grid, num_rounds: int) -> list[flo
     return np.diff(timed.times).tolist()
 
 
-def with_dubhe(grid: Grid, num_rounds: int, **settings: Any) -> dict[str, Any]:
-    """Run rounds with Dubhe, and return all times."""
-    timed, stopwatch = Timed(), Stopwatch(grid)
+def with_dubhe(grid: Grid, num_rounds: int, num_selections: int, **settings: Any) -> dict[str, Any]:
+    """Run rounds with Dubhe, then only first rounds until `num_selections`; return all times."""
     waited: list[float] = []
     exchanges: list[list[str]] = []
 
@@ -59,13 +58,18 @@ def with_dubhe(grid: Grid, num_rounds: int, **settings: Any) -> dict[str, Any]:
         waited.append(seconds)
         exchanges.append([report.stage for report in plan.stages])
 
-    dubhe = Dubhe(timed, on_selection=note, **settings)
+    stopwatches = [Stopwatch(grid) for _ in range(num_selections)]
+    times: list[float] = []
+    for stopwatch in stopwatches:
+        timed = Timed()
+        dubhe = Dubhe(timed, on_selection=note, **settings)
+        times += rounds(timed, dubhe, stopwatch, 1 if times else num_rounds)
     return {
-        "rounds": rounds(timed, dubhe, stopwatch, num_rounds),
-        "waited": waited,
-        "exchanges": exchanges,
-        "first_exchanges": stopwatch.exchanges,
-        "empty_steps": stopwatch.steps,
+        "rounds": times[:num_rounds],
+        "waited": waited[:num_rounds],
+        "exchanges": exchanges[:num_rounds],
+        "first_exchanges": [stopwatch.exchanges for stopwatch in stopwatches],
+        "empty_steps": [steps for stopwatch in stopwatches for steps in stopwatch.steps],
     }
 
 
@@ -74,7 +78,7 @@ def main(grid: Grid, context: Context) -> None:
     """Run Dubhe's rounds among rounds with random clients, and print the times."""
     config = context.run_config
     num_rounds, number = int(config["num-rounds"]), int(config["num-participants"])
-    num_nodes = int(config["num-nodes"])
+    num_nodes, num_selections = int(config["num-nodes"]), int(config["num-selections"])
     settings = {
         "num_participants": number,
         "expected_nodes": num_nodes,
@@ -86,6 +90,6 @@ def main(grid: Grid, context: Context) -> None:
     part = -(-num_rounds // (len(RULES) + 1))
     measured: dict[str, Any] = {"random": [rounds(random, random, grid, part)]}
     for name, rule in RULES.items():
-        measured[name] = with_dubhe(grid, num_rounds, **settings, **rule)
+        measured[name] = with_dubhe(grid, num_rounds, num_selections, **settings, **rule)
         measured["random"].append(rounds(random, random, grid, part))
     print(f"{MEASURED}{json.dumps(measured)}")  # noqa: T201 - the log is where results go
