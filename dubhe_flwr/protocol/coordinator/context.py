@@ -87,7 +87,7 @@ class Context:
         return replace(self, round=replace(self.round, notes=(*self.round.notes, note)))
 
     def reported(self, report: StageReport) -> "Context":
-        """Return the context with another exchange's report, completed by the lost nodes' names."""
+        """Return the context with another exchange's report, which gets the lost nodes' names."""
         known = {**self.run.aliases, **report.aliases}
         lost = chain.from_iterable(report.lost.values())
         report = replace(report, aliases={n: known[n] for n in lost if n in known})

@@ -31,8 +31,8 @@ _REMEMBERED_COUNTS: Final = 64
 """Number of earlier label counts whose budgets a node keeps."""
 
 _PATIENCE: Final = 5.0
-"""A node takes a new probability only once its labels have spent this many times what they had
-spent when it took the old one."""
+"""A node adopts a new probability only once its label counts have spent this many times as much of
+their budget as they had spent when it adopted the old one."""
 
 _VERSION: Final = 13
 _VERSION_KEY: Final = "version"
@@ -47,21 +47,21 @@ class Reading(Hidden):
     digests: bytes  # SHA-256 of each sum and its number of clients, concatenated
     num_registered: int  # clients covered by the sum of the registrations
     probability: float  # ``P`` after the last sum
-    memory: tuple[float, ...] | None = None  # the rule's, until the next sum; None once settled
+    memory: tuple[float, ...] | None = None  # the rule's state until the next sum; None if settled
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Registration(Hidden):
     """A node's registration in an epoch."""
 
-    keys: bytes = b""  # the vault's, to hide and to read numbers
+    keys: bytes = b""  # the vault's keys, which hide and read numbers
     weight: float = 1.0  # of the node, relative to the mean
     reading: Reading | None = None  # None before the rule's first sum
     has_refused: bool = False  # whether it refused a sum; it then draws no more in this epoch
     num_joined: int = 0  # nodes that joined, according to the server
     num_draws: int = 0  # draws charged to the epoch's budget
     num_sums: int = 0  # sums decrypted as an agent
-    memory: tuple[float, ...] | None = None  # the rule's, from the epoch that this one continues
+    memory: tuple[float, ...] | None = None  # the rule's result in the epoch that this continues
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,9 +69,10 @@ class LabelBudget(Hidden):
     """What a node's label counts have revealed, in all epochs, through sums and through draws.
 
     Each sum spends a part of the budget. Draws gradually reveal the probability P with which they
-    are made. So a node keeps P, relative to V / N, until its labels have spent five times what they
-    had spent when it took this P. With the default noise, each sum spends at least one thirty-sixth
-    of the budget, so a node takes at most three such probabilities.
+    are made. So a node keeps P, relative to V / N, until its label counts have spent five times as
+    much of the budget as they had spent when it adopted this P. With the default noise, each sum
+    spends at least one thirty-sixth of the budget, so a node adopts at most three such
+    probabilities.
 
     If label counts change and change back, their budget continues where it left off. This also
     holds if two runs at once balance different histograms of a node's data. Only digests of the
@@ -185,7 +186,7 @@ class Allowance:
     num_draws: int = 0
 
     def merged(self, other: "Allowance") -> "Allowance":
-        """Combine two records: the later day counts or, on the same day, the larger numbers."""
+        """Combine two records: keep the later day's or, for the same day, the larger numbers."""
         if self.day != other.day:
             return max(self, other, key=lambda each: each.day)
         num_epochs = max(self.num_epochs, other.num_epochs)
