@@ -45,7 +45,7 @@ class JoinRequest(Message):
     rule_settings: str  # as JSON
     num_participants: int  # ``K``
     key_bits: int  # size of the Paillier modulus
-    max_clients: int  # largest number in a sum; fixes the width of a slot
+    max_clients: int  # largest number of clients in a sum; fixes a slot's width
     min_cohort: int  # fewest clients that any decrypted sum covers
     max_draws: int  # limit of a node's draws in this epoch, since each reveals a little of its P
     pool: int = 1  # average number of volunteers for a draw, as a multiple of K
