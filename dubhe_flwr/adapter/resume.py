@@ -158,7 +158,7 @@ class Run:
             why = f"{self._directory.path} cannot be written to ({error.strerror}); make room there"
             if self._on_failure == "raise":
                 raise CheckpointError(f"{why}, or set on_checkpoint_failure='continue'.") from error
-            without = "dubhe: the run goes on WITHOUT a checkpoint of round %s: %s"
+            without = "dubhe: the run continues WITHOUT a checkpoint of round %s: %s"
             log(ERROR, without, server_round, why)
 
     def _look(self) -> None:

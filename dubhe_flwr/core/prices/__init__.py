@@ -1,4 +1,4 @@
-r"""Prices: a client's probability to volunteer, from its own label distribution.
+r"""Prices: a client's probability of volunteering, from its own label distribution.
 
 The coefficients are fitted to noisy sums over all clients.
 

@@ -1,4 +1,4 @@
-"""`PriceDesign`: turns sums into prices, and prices into the probability to volunteer."""
+"""`PriceDesign`: turns sums into prices, and prices into probabilities of volunteering."""
 
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple

@@ -61,7 +61,7 @@ class Registration(Hidden):
     num_joined: int = 0  # nodes that joined, according to the server
     num_draws: int = 0  # draws charged to the epoch's budget
     num_sums: int = 0  # sums decrypted as an agent
-    memory: tuple[float, ...] | None = None  # the rule's result in the epoch that this continues
+    memory: tuple[float, ...] | None = None  # the rule's result in the epoch continued, if any
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -82,7 +82,7 @@ class LabelBudget(Hidden):
     digest: bytes = b""  # SHA-256 of the label counts; empty before the first
     spent: float = 0.0  # share of the budget of sums, from 0 to 1
     probability: float = 0.0  # ``P N / V`` of its last draw; 0 before the first
-    taken_at: float = 0.0  # what was spent when it took this probability
+    taken_at: float = 0.0  # what was spent when it adopted this probability
     # Digests of other label counts, concatenated; for each: spent, probability and taken_at.
     others: bytes = b""
     others_told: tuple[float, ...] = ()
@@ -93,7 +93,7 @@ class LabelBudget(Hidden):
         return self if digest == self.digest else LabelBudget._of(digest, self.known())
 
     def merged(self, other: "LabelBudget") -> "LabelBudget":
-        """Combine two records of a node's budget: the larger amount spent counts."""
+        """Combine two records of a node's budget: keep the larger amount spent."""
         known = self.known()
         for key, (spent, *others) in other.known().items():
             own_spent, *own = known.get(key, (0.0, 0.0, 0.0))
@@ -149,7 +149,7 @@ class Membership(Hidden):
     announced: JoinRequest
     delivery_key: bytes  # private half of the key for sealed delivery
     label_counts: tuple[int, ...]  # length C, as read when the node joined
-    budget: LabelBudget = LabelBudget()  # of these label counts
+    budget: LabelBudget = LabelBudget()  # the budget of these label counts
     was_appointed: bool = False  # whether it was asked to be in the committee, or the agent
     earlier: tuple[float, ...] = ()  # how the rule settled in the epoch that this one continues
     result: tuple[float, ...] = ()  # how it settled in this epoch

@@ -162,6 +162,6 @@ def _products(key: SecretKey, vectors: list[bytes]) -> Callable[[], object]:
 
 
 def _key_agreement(recipient: RecipientKey) -> Callable[[], object]:
-    """Return the least that sealing takes: making a fresh key and agreeing on a secret."""
+    """Return the minimum work of sealing: making a fresh key and agreeing on a secret."""
     public = X25519PrivateKey.from_private_bytes(recipient.to_bytes()).public_key()
     return lambda: X25519PrivateKey.generate().exchange(public)

@@ -35,7 +35,7 @@ def registrations(
 ) -> Iterator[Sequence[Settled]]:
     """Register all clients, again and again with new noise, and yield how the rule settles them.
 
-    The settings are a simulation's in the clear, with lasting noise.
+    The settings describe a simulation in the clear, with lasting noise.
     """
     num_clients, num_classes = label_counts.shape
     announced = settings.announced(seed=0)
