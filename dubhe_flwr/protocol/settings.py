@@ -224,7 +224,7 @@ class Settings:
             )
         if self.least_nodes < self.min_cohort:
             raise SettingsError(
-                f"quorum={self.quorum} is below min_cohort={self.min_cohort}; raise it."
+                f"quorum={self.quorum} is below min_cohort={self.min_cohort}; raise quorum."
             )
         for name, number in (("num_participants", self.num_participants), ("quorum", self.quorum)):
             if number is not None and number > self.max_registered:
