@@ -83,7 +83,7 @@ def _skip(
 
 
 def _prepare(_app: Sphinx, _name: str, source: list[str]) -> None:
-    """Let links to files that are no pages lead to the files."""
+    """Make links to files that are not pages lead to the files."""
     source[0] = re.sub(r"\]\((?=(\.\./)+(apps|tests)/)", "](path:", source[0])
 
 

@@ -38,7 +38,7 @@ class MalformedMessageError(ProtocolError):
 
 
 class StaleMessageError(ProtocolError):
-    """A message for another protocol version, epoch, stage or request than the expected one."""
+    """A message for a protocol version, epoch, stage or request other than the expected one."""
 
 
 class RefusedError(ProtocolError):
@@ -54,4 +54,4 @@ class UntrustedError(ProtocolError):
 
 
 class QuorumError(DubheError):
-    """Too few nodes remain to go on; the message says how many remain and how many are needed."""
+    """Too few nodes remain to continue; the message says how many remain and how many it takes."""

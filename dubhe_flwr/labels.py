@@ -65,7 +65,7 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
         )
     if whole.size and not 0 <= whole.min() <= whole.max() < num_classes:
         raise DataError(
-            f"Not all of {len(whole)} labels are from 0 to {num_classes - 1}, as num_classes="
+            f"Not all of the {len(whole)} labels are from 0 to {num_classes - 1}, as num_classes="
             f"{num_classes} requires; raise num_classes, or number the classes from 0."
         )
     return np.bincount(whole, minlength=num_classes)
@@ -81,7 +81,7 @@ def _remedy(labels: NDArray[Any]) -> str:
         if (labels.sum(axis=1) == 1).all():
             return "they are one-hot; give labels.argmax(axis=1)"
         return (
-            "each sample has several labels; let label_counts return labels.sum(axis=0), which "
+            "each sample has several labels; have label_counts return labels.sum(axis=0), which "
             "counts each sample once for each of its labels"
         )
     return "give one whole number for each sample; these look like features"

@@ -59,7 +59,7 @@ class Selection(Selecting[Strategy], Strategy):
     def configure_fit(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
-        """Select the clients, and let the wrapped strategy make their instructions."""
+        """Select the clients, and have the wrapped strategy make their instructions."""
         self._check_callers()
         plan = self.select(server_round, client_manager)
         if plan.fallback and not plan.participants:
@@ -87,7 +87,7 @@ class Selection(Selecting[Strategy], Strategy):
         results: list[tuple[ClientProxy, FitRes]],
         failures: list[tuple[ClientProxy, FitRes] | BaseException],
     ) -> tuple[Parameters | None, dict[str, Scalar]]:
-        """Let the wrapped strategy aggregate in the plan's order, with equal weights if set."""
+        """Have the wrapped strategy aggregate in the plan's order, with equal weights if set."""
         server_round, results = self.driver.training_ends(
             server_round, results, lambda result: getattr(result[0], "node_id", 0)
         )
@@ -100,7 +100,7 @@ class Selection(Selecting[Strategy], Strategy):
     def configure_evaluate(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, EvaluateIns]]:
-        """Let the wrapped strategy configure evaluation on all or only the selected clients."""
+        """Have the wrapped strategy configure evaluation on all or only the selected clients."""
         server_round, nodes = self.driver.evaluation_begins(server_round)
         if nodes is not None:
             clients = _clients_of(client_manager)
@@ -113,14 +113,14 @@ class Selection(Selecting[Strategy], Strategy):
         results: list[tuple[ClientProxy, EvaluateRes]],
         failures: list[tuple[ClientProxy, EvaluateRes] | BaseException],
     ) -> tuple[float | None, dict[str, Scalar]]:
-        """Let the wrapped strategy aggregate the evaluation."""
+        """Have the wrapped strategy aggregate the evaluation."""
         server_round = self.driver.evaluation_ends(server_round)
         return self.strategy.aggregate_evaluate(server_round, results, failures)
 
     def evaluate(
         self, server_round: int, parameters: Parameters
     ) -> tuple[float, dict[str, Scalar]] | None:
-        """Save the round's model, then let the wrapped strategy evaluate it."""
+        """Save the round's model, then have the wrapped strategy evaluate it."""
         server_round += self.driver.run.first
         self.driver.run.complete(server_round, parameters)
         return self.strategy.evaluate(server_round, parameters)

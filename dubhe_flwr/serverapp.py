@@ -156,7 +156,7 @@ class Selection(Selecting[Strategy], Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Select the nodes, and let the wrapped strategy make their messages."""
+        """Select the nodes, and have the wrapped strategy make their messages."""
         self._check_callers()
         plan = self.select(server_round, grid)
         if plan.fallback and not plan.participants:
@@ -170,7 +170,7 @@ class Selection(Selecting[Strategy], Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Let the wrapped strategy aggregate in the plan's order, with equal weights if set."""
+        """Have the wrapped strategy aggregate in the plan's order, with equal weights if set."""
         server_round, in_order = self.driver.training_ends(
             server_round, replies, lambda reply: reply.metadata.src_node_id
         )
@@ -183,7 +183,7 @@ class Selection(Selecting[Strategy], Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Let the wrapped strategy configure evaluation on all or only the selected nodes."""
+        """Have the wrapped strategy configure evaluation on all or only the selected nodes."""
         server_round, nodes = self.driver.evaluation_begins(server_round)
         if nodes is None:
             return self.strategy.configure_evaluate(server_round, arrays, config, grid)
@@ -202,7 +202,7 @@ class Selection(Selecting[Strategy], Strategy):
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
-        """Let the wrapped strategy aggregate the evaluation."""
+        """Have the wrapped strategy aggregate the evaluation."""
         server_round = self.driver.evaluation_ends(server_round)
         return self.strategy.aggregate_evaluate(server_round, replies)
 

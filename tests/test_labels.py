@@ -108,8 +108,8 @@ SEVERAL = np.array([[1, 1, 0, 0], [0, 1, 0, 1]])
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        ([0, 41], "Not all of 2 labels are from 0 to 3, as num_classes=4 requires; raise num"),
-        ([-41, 0], "Not all of 2 labels are from 0 to 3"),
+        ([0, 41], "Not all of the 2 labels are from 0 to 3, as num_classes=4 requires; raise num"),
+        ([-41, 0], "Not all of the 2 labels are from 0 to 3"),
         (np.eye(4, dtype=int)[[1, 3]], r"shape \(2, 4\), .* one-hot; give labels.argmax\(axis=1\)"),
         (SEVERAL, r"shape \(2, 4\), .* return labels.sum\(axis=0\)"),
         ([[41], [2]], r"shape \(2, 1\), not \(M,\): give labels\[:, 0\]"),

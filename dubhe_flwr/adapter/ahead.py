@@ -2,11 +2,11 @@
 
 Theory of operation. A node handles one message at a time, and starts a process for each. If a
 request arrives while the node trains, the node answers it right after training. If it is selected
-again, it then begins its next training late. So each exchange is spread over two rounds: nodes that
-do not train in the first round are asked in that round, and the others in the second. If selecting
-a round takes n exchanges, planning begins 2n + 1 rounds before that round trains. When fewer rounds
-are left, as early in an epoch, some exchanges take only one round. The exchanges for the first
-round of an epoch include the registration.
+again, it then starts training late. So each exchange is spread over two rounds: nodes that do not
+train in the first round are asked in that round, and the others in the second. If selecting a round
+takes n exchanges, planning begins 2n + 1 rounds before that round's training begins. If that round
+is closer than this, as it is early in an epoch, some exchanges take only one round. The exchanges
+for the first round of an epoch include the registration.
 
 | event | what happens |
 |---|---|
@@ -77,7 +77,7 @@ class PlansAhead:
         self._stop = Event()
         self._planned: dict[int, PlannedRound] = {}
         self._end: tuple[int, Any] | None = None  # the last round in the chain, and its state
-        self._training = 0  # the round that trains
+        self._training = 0  # the round now in training
         self._trained: Collection[int] = ()  # the nodes that train in it
         self._is_awaited = False  # whether a round waits for its plan
         self._is_running = False
@@ -103,12 +103,12 @@ class PlansAhead:
         present: Present,
         send: SendAhead,
     ) -> None:
-        """Plan what is due while a round trains.
+        """Plan what is due while a round's clients train.
 
         Parameters
         ----------
         plan : Plan
-            The round that trains.
+            The round whose clients are training.
         last_round : int, optional
             The last round of the run, if known.
         state : object
@@ -188,13 +188,13 @@ class PlansAhead:
         self._ended(failure)
 
     def _ended(self, failure: Sequence[tuple[int, str]]) -> None:
-        """Tell all who wait that the thread has ended, and keep the log lines that explain why."""
+        """Notify all waiting threads that this one has ended, and keep log lines that say why."""
         with self._changed:
             self._is_running, self._failure = False, failure
             self._changed.notify_all()
 
     def _may_end(self, training: int) -> bool:
-        """End the thread unless another round has begun to train."""
+        """End the thread unless training has begun for another round."""
         with self._changed:
             self._is_running = training != self._training
             self._changed.notify_all()
@@ -258,7 +258,7 @@ class PlansAhead:
         self._keep(server_round, exchanges.state, {server_round: planned})
 
     def _spread(self, batch: Batch, send: SendAhead) -> Replies:
-        """Send a batch to nodes that do not train now, and in the next round to the others."""
+        """Send a batch to the nodes that are not training now, and next round to the others."""
         with self._changed:
             training, trained = self._training, frozenset(self._trained)
 

@@ -44,14 +44,14 @@ class CheckpointDirectory:
         """Return the last checkpoint, or None if there is none.
 
         Locks the directory for this process. Raises `CheckpointError` if the directory is not
-        writable, another process uses it, or its file is damaged.
+        writable, another process is using it, or its file is damaged.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             _lock(self.path / _LOCK)
         except BlockingIOError:
             raise CheckpointError(
-                f"Another process uses {self.path}; end it, or name another checkpoint_dir."
+                f"Another process is using {self.path}; stop it, or choose another checkpoint_dir."
             ) from None
         except OSError as error:
             raise CheckpointError(

@@ -50,7 +50,7 @@ class Owner(Protocol):
 
     @property
     def looks_at_present(self) -> bool:
-        """Whether the strategy depends on who is connected, so that no round is planned ahead."""
+        """Whether the strategy depends on who is connected; if so, no round is planned ahead."""
 
     def eligible(self, server_round: int, node_ids: Sequence[int], /) -> Sequence[int]:
         """Return which of the connected nodes may be selected."""
@@ -200,7 +200,7 @@ class SelectionDriver:
         return self.run.first + server_round
 
     def app_answered(self) -> None:
-        """Note that all of the app's messages were answered or given up on."""
+        """Record that all of the app's messages were answered or given up on."""
         self._num_answered = self._num_sent
 
     def pushed(self, num_messages: int) -> None:
@@ -261,10 +261,11 @@ class SelectionDriver:
             time.sleep(0.2)
             before, there = there, len(present())
             last_came = time.monotonic() if there > before else last_came
-        if self.selector.num_participants <= there < expected:  # below that, the selector reports
+        # With fewer than K nodes, the selector itself says what is missing.
+        if self.selector.num_participants <= there < expected:
             log(
                 WARNING,
-                "dubhe: %s of %s expected nodes connected within %.0f s; going on with them",
+                "dubhe: %s of %s expected nodes connected within %.0f s; continuing with these",
                 there,
                 expected,
                 time.monotonic() - begin,

@@ -14,16 +14,16 @@ _MAX_NAMED: Final = 3  # nodes whose ids a log line shows
 _ADVICE: Final = {  # by part of Flower's message for an exception in the ClientApp
     "No evaluate function registered": (
         "the ClientApp has no handlers for Dubhe: write register_dubhe(app, label_counts) below "
-        "app = ClientApp(); a DubheMod never sees them there, whether in @app.train(mods=[...]) or "
-        "in ClientApp(mods=[...])"
+        "app = ClientApp(); in such an app, a DubheMod never sees Dubhe's messages, whether in "
+        "@app.train(mods=[...]) or in ClientApp(mods=[...])"
     ),
     "Invalid message type": (
         "the ClientApp has no DubheMod: write "
         "ClientApp(client_fn=client_fn, mods=[DubheMod(label_counts)])"
     ),
     "<class '": (
-        "the ClientApp raised an exception before Dubhe was asked: let DubheMod be the first of "
-        "its mods, since the mods before it see Dubhe's messages"
+        "the ClientApp raised an exception before Dubhe was asked: make DubheMod the first of "
+        "its mods, since earlier mods see Dubhe's messages"
     ),
 }
 

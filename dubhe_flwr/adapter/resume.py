@@ -68,7 +68,7 @@ class Run:
 
     @property
     def last(self) -> int | None:
-        """The last round of the run, known once `rounds_left` was called."""
+        """The last round of the run, known once `rounds_left` has been called."""
         return None if self._num_rounds is None else max(self.first, self._num_rounds)
 
     def state_dict(self) -> dict[str, Any]:
@@ -123,15 +123,16 @@ class Run:
         return self._model
 
     def begin_round(self, server_round: int) -> int:
-        """Return the number, within the run, of the round that begins; 1 begins a new run."""
+        """Return the new round's number within the whole run; `server_round` 1 begins a new run."""
         if server_round <= 1 and self._phase is Phase.TRAINING:
             self.begin()
         if self._directory and self._phase < Phase.KEPT:
             raise SettingsError(
-                "checkpoint_dir keeps a run only if Dubhe is the outermost strategy: write "
-                "Dubhe(DifferentialPrivacy...(FedAvg())); call super() in a start, "
-                "initialize_parameters or evaluate of your own; and call evaluate_fn, before the "
-                "first round and after each, in a start of the wrapped strategy."
+                "checkpoint_dir works only if Dubhe is the outermost strategy: write "
+                "Dubhe(DifferentialPrivacy...(FedAvg())); if you override start, "
+                "initialize_parameters or evaluate, call super(); and if the wrapped strategy "
+                "overrides start, have it call evaluate_fn before the first round and after each "
+                "round."
             )
         if self._directory and self._phase is Phase.KEPT and self.first and self.last is None:
             log(
@@ -156,10 +157,8 @@ class Run:
         except OSError as error:
             why = f"{self._directory.path} cannot be written to ({error.strerror}); make room there"
             if self._on_failure == "raise":
-                raise CheckpointError(
-                    f"{why}, or let runs go on with on_checkpoint_failure='continue'."
-                ) from error
-            without = "dubhe: the run goes on WITHOUT a checkpoint of round %s: %s"
+                raise CheckpointError(f"{why}, or set on_checkpoint_failure='continue'.") from error
+            without = "dubhe: the run continues WITHOUT a checkpoint of round %s: %s"
             log(ERROR, without, server_round, why)
 
     def _look(self) -> None:
@@ -173,7 +172,7 @@ class Run:
             self._model = values["model"]
             log(
                 INFO,
-                "dubhe: going on after round %s of %s; Flower's log counts rounds from 1",
+                "dubhe: resuming after round %s of %s; Flower's log counts rounds from 1",
                 self.rounds_done,
                 path,
             )

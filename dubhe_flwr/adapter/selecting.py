@@ -82,9 +82,9 @@ class Selecting(Generic[StrategyT]):
             if name not in _OF_ONE_API:
                 raise
             raise AttributeError(
-                f"{error}: server_fn takes Dubhe and its strategy from dubhe_flwr.server and "
-                "flwr.server.strategy, @app.main() from dubhe_flwr.serverapp and "
-                "flwr.serverapp.strategy."
+                f"{error}: with server_fn, import Dubhe from dubhe_flwr.server and its strategy "
+                "from flwr.server.strategy; with @app.main(), import them from "
+                "dubhe_flwr.serverapp and flwr.serverapp.strategy."
             ) from None
 
     @property
@@ -120,7 +120,7 @@ class Selecting(Generic[StrategyT]):
 
     @property
     def looks_at_present(self) -> bool:
-        """Whether `eligible` is overridden, so that no round can be planned ahead."""
+        """Whether `eligible` is overridden, in which case no round can be planned ahead."""
         return type(self).eligible is not Selecting.eligible
 
     def eligible(self, server_round: int, node_ids: Sequence[int]) -> Sequence[int]:

@@ -83,9 +83,9 @@ def _check_noise(layer: Any, num_participants: int) -> None:
         return
     if number != num_participants:
         raise SettingsError(
-            f"num_sampled_clients={number} of {name} is not num_participants="
-            f"{num_participants} of Dubhe, so its noise would not fit the clients that train; "
-            "give both the same number."
+            f"{name}'s num_sampled_clients={number} differs from Dubhe's num_participants="
+            f"{num_participants}, so its noise would be scaled for the wrong number of clients; "
+            "set both to the same number."
         )
     log(
         WARNING,

@@ -1,7 +1,7 @@
 """Lets a ClientApp answer Dubhe's messages: `DubheMod` with a client_fn, else `register_dubhe`.
 
 Both wrap a `Node`, which holds the owner's arguments. For each request it restores the node's
-session from Flower's Context and its ledger from `state_dir`, lets the protocol's `ClientSession`
+session from Flower's Context and its ledger from `state_dir`, has the protocol's `ClientSession`
 answer, and saves both. A refusal is answered with an error; the node's log says more.
 """
 
@@ -292,8 +292,8 @@ def register_dubhe(app: ClientApp, **arguments: Any) -> None:
                 app.evaluate(message_type(stage).removeprefix("evaluate."))(handler)
     except ValueError:
         raise SettingsError(
-            "Call register_dubhe once, on a ClientApp without client_fn; give a ClientApp with "
-            "client_fn mods=[DubheMod(label_counts)]."
+            "Call register_dubhe once, on a ClientApp without client_fn; if the app has a "
+            "client_fn, pass mods=[DubheMod(label_counts)] to ClientApp instead."
         ) from None
 
 

@@ -84,7 +84,8 @@ class Codebook:
                 f"{category} is not a category of {self}: give ascending classes below "
                 f"{self.num_classes}; their number must be one of {self.reference_set}."
             )
-        # Lexicographic rank = last rank - rank of the mirrored set in the combinatorial system.
+        # Lexicographic rank = last rank - rank of the mirrored set in the combinatorial number
+        # system.
         behind = sum(
             comb(self.num_classes - 1 - label, size - position)
             for position, label in enumerate(category)

@@ -84,8 +84,8 @@ def fill_or_trim(
 def far_apart(tries: Sequence[Clients], fewest: int) -> list[Clients]:
     """Replace each try that differs from an earlier one by fewer than `fewest` clients.
 
-    Subtracting two such sums would reveal the sum over those few clients. The earlier try takes the
-    place of the later one, so the result still has H tries.
+    Otherwise, subtracting one try's sum from the other's would reveal the sum over those few
+    clients. The earlier try takes the place of the later one, so the result still has H tries.
 
     >>> [t.tolist() for t in far_apart([np.array([0, 1]), np.array([1, 2]), np.array([2, 3])], 3)]
     [[0, 1], [0, 1], [2, 3]]

@@ -1,4 +1,4 @@
-"""Counter-based random numbers, with a generator of its own for each purpose.
+"""Counter-based random numbers, with a separate generator for each purpose.
 
 A seed and a path of names and numbers, such as ``("participation", alias, round)``, fix each
 generator. Nodes, rounds and purposes therefore never share or shift each other's random numbers,

@@ -219,12 +219,12 @@ class Settings:
         if self.min_cohort > self.num_participants:
             raise SettingsError(
                 f"num_participants={self.num_participants} is below min_cohort={self.min_cohort}, "
-                "the fewest clients of any sum; select more. An app may lower min_cohort to 2 on "
-                "both sides: in Dubhe, and in DubheMod or register_dubhe."
+                "the fewest clients that any sum may cover; select more. An app may lower "
+                "min_cohort to 2 on both sides: in Dubhe, and in DubheMod or register_dubhe."
             )
         if self.least_nodes < self.min_cohort:
             raise SettingsError(
-                f"quorum={self.quorum} is below min_cohort={self.min_cohort}; raise it."
+                f"quorum={self.quorum} is below min_cohort={self.min_cohort}; raise quorum."
             )
         for name, number in (("num_participants", self.num_participants), ("quorum", self.quorum)):
             if number is not None and number > self.max_registered:

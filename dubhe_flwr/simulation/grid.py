@@ -97,7 +97,7 @@ class InProcessGrid(Grid):
         return list(self.contexts)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Let each node answer its message at once; the replies wait to be pulled.
+        """Have each node answer its message at once; the replies wait to be pulled.
 
         Nodes answer one after another, because they share torch's random generator in training.
         Only requests that nodes answer by encrypting run on all cores. These do not reach the app's

@@ -102,7 +102,7 @@ def test_a_directory_belongs_to_one_process(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:  # noqa: S603 - our own code
         assert other.stdout is not None
         assert other.stdout.readline() == b"open\n"
-        with pytest.raises(CheckpointError, match=r"Another process uses .*; end it, or name"):
+        with pytest.raises(CheckpointError, match=r"Another process is using .*; stop it, or"):
             CheckpointDirectory(tmp_path).open()
         other.kill()
     for _ in range(2):

@@ -241,7 +241,7 @@ def test_a_simulation_ends_with_the_error_of_count_labels() -> None:
 
 def test_an_app_with_a_client_fn_cannot_register() -> None:
     """An app with client_fn takes no handlers, and the error points to DubheMod."""
-    with pytest.raises(SettingsError, match=r"with client_fn mods=\[DubheMod\(label_counts\)\]"):
+    with pytest.raises(SettingsError, match=r"pass mods=\[DubheMod\(label_counts\)\]"):
         register_dubhe(numpy_client_app(), lambda _context: [1])
 
 

@@ -115,7 +115,7 @@ def test_only_simulated_nodes_are_told_the_seed(
         ({"on_failure": "ignore"}, "on_failure='ignore' must be one of .*'raise', 'random'"),
         ({"simulation": "yes"}, r"simulation='yes' must be one of \(None, 'plain', 'encrypted'\)"),
         ({"num_participants": 2}, "num_participants=2 is below min_cohort=3, the fewest"),
-        ({"quorum": 2}, "quorum=2 is below min_cohort=3; raise it"),
+        ({"quorum": 2}, "quorum=2 is below min_cohort=3; raise quorum"),
         ({"max_registered": 19}, "num_participants=20 is above max_registered=19; raise max_reg"),
         ({"quorum": 2001}, "quorum=2001 is above max_registered=2000; raise max_registered"),
         (

@@ -197,11 +197,11 @@ def client_fn(_context: Context) -> Any:
     ("app", "remedy", "has_traceback"),
     [
         (ClientApp(), "write register_dubhe(app, label_counts) below app", False),
-        (in_train(ClientApp()), "a DubheMod never sees them there, whether in @app.train(", False),
+        (in_train(ClientApp()), "a DubheMod never sees Dubhe's messages, whether in @", False),
         (ClientApp(client_fn), "The ClientApp has no DubheMod: write ClientApp(client_fn=", False),
         (
             ClientApp(client_fn, [fails, DubheMod(lambda _context: [1, 2])]),
-            "let DubheMod be the first of its mods",
+            "make DubheMod the first of its mods",
             True,
         ),
     ],

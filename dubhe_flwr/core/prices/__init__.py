@@ -1,4 +1,6 @@
-r"""Prices: participation from a client's own distribution, fitted to noisy sums over all clients.
+r"""Prices: a client's probability of volunteering, from its own label distribution.
+
+The coefficients are fitted to noisy sums over all clients.
 
 Client i has the position ``x_i = w_i (p_i - t)``: its label distribution less the target t, times
 its weight, which is 1 if all clients weigh the same. With ``s_i = ||x_i||^2`` it volunteers with

@@ -1,4 +1,4 @@
-"""`PriceDesign`: turns sums into prices, and prices into the probability to volunteer."""
+"""`PriceDesign`: turns sums into prices, and prices into probabilities of volunteering."""
 
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
@@ -21,7 +21,7 @@ _CLOSE: Final = 0.02
 """Prices count as settled once the expected number of volunteers is within 2 % of V."""
 
 _SMALL_GAIN: Final = 3e-3
-"""A gain in F below this, plus twice the square of sigma / V, is not worth another exchange."""
+"""Another exchange pays only if it would lower F by at least this plus 2 (sigma / V)^2."""
 
 _LEAST_TRACE: Final = 3e-4
 """If the trace of the covariance of x is smaller, all clients count as alike."""
@@ -31,9 +31,9 @@ _FARTHEST: Final = 8.0
 """Standard deviations by which noise may push a sum out of its range."""
 
 _LEAST_RATIO: Final = 5.0 / 3.0
-"""The opening has N / V times the noise of a class in an exchange, and at least this many times:
-N / V with V at three fifths of all nodes. Without this limit, a server could make the noise smaller
-by asking for more participants."""
+"""The opening's noise is N / V times the noise of a class in an exchange, but never less than this
+many times, which is N / V when V is three fifths of all nodes. Without this limit, a server could
+make the noise smaller by asking for more participants."""
 
 _SLACK: Final = 1e-9
 """Ridge on a and g, which keeps the Hessian regular."""
@@ -106,8 +106,8 @@ class PriceDesign:
         """Return the standard deviation of the noise on each sum, in clients.
 
         Each class has ``sigma / sqrt(C)``, and P has sigma. At the opening, every number has N / V
-        times the noise of a class, and at least 5 / 3 times: clients enter it in full, not scaled
-        by P, which averages V / N.
+        times the noise of a class, but at least 5 / 3 times: clients enter the opening in full, not
+        scaled by P, which averages V / N.
         """
         of_class = self.sigma / self.num_classes**0.5
         if opening:
@@ -148,7 +148,7 @@ class PriceDesign:
         The new state is the same on every node and platform. `noise_shares` is the variance of the
         noise in the sums, as a multiple of the variance that `deviations` gives. If a committee
         adds the noise, it is the number of members; if the nodes do, it is N divided by the fewest
-        clients of a sum.
+        clients that a sum may cover.
 
         Raises `RefusedError`, without detail, if no clients can have such values.
         """

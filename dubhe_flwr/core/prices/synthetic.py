@@ -15,7 +15,10 @@ from dubhe_flwr.core.prices.state import Exchange
 from dubhe_flwr.core.randomness import generator
 
 _DRAWN: Final = {1.0: 1800, 3.0: 600, 0.25: 600}
-"""Number of clients for each concentration, relative to the one that explains the opening."""
+"""How many clients are drawn at each concentration.
+
+Concentrations are relative to the one that explains the opening.
+"""
 
 _BLENDS: Final = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 _COARSE_BLENDS: Final = (0.3, 1.0)

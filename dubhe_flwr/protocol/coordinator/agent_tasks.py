@@ -33,7 +33,7 @@ class TriedRound:
 
 @dataclass(frozen=True)
 class AgentTask(TriedRound):
-    """A round in which an agent chooses the try that trains."""
+    """A round in which an agent chooses the try whose clients train."""
 
     agent: int  # the node to ask; its own data is in no try
 

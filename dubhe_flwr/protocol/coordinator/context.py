@@ -37,7 +37,7 @@ class Run:
     declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
     # Nodes that say their pinned keys make them eligible for a committee.
     candidates: frozenset[int] = frozenset()
-    # Number of failed epochs and complaints that each node was part of. A node that lies is part of
+    # Number of failed epochs and complaints that each node was part of. A lying node is part of
     # all of them.
     failures: Mapping[int, int] = field(default_factory=dict)
     num_refused_epochs: int = 0  # in a row; each one halves the number of nodes asked next
@@ -87,7 +87,7 @@ class Context:
         return replace(self, round=replace(self.round, notes=(*self.round.notes, note)))
 
     def reported(self, report: StageReport) -> "Context":
-        """Return the context with another exchange's report, completed by the lost nodes' names."""
+        """Return the context with another exchange's report, which gets the lost nodes' names."""
         known = {**self.run.aliases, **report.aliases}
         lost = chain.from_iterable(report.lost.values())
         report = replace(report, aliases={n: known[n] for n in lost if n in known})

@@ -178,7 +178,7 @@ class Coordinator(Selector[CoordinatorState]):
         seed, sequence = values["seed"], values["sequence"]
         if sequence >= 2**53:
             raise CheckpointError(
-                f"selector.sequence: {sequence} batches were never sent; the state was changed or "
+                f"selector.sequence: no run sends {sequence} batches; the state was changed or "
                 "damaged."
             )
         if self.settings.seed not in {None, seed}:

@@ -16,24 +16,24 @@ WAIT: Final = (
 REMEDIES_OF_DECLINED: Final = {
     JoinStatus.REFUSES_PARAMETERS.reason: "see a node's log; set key_bits and min_cohort to what "
     "the nodes ask for (min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe), "
-    "choose a rule that works with their number of classes, or let the owners of nodes with pinned "
-    "keys allow it (exact_sums=True)",
-    JoinStatus.RULE_NOT_KNOWN.reason: "let the ClientApp import the module that registers the "
-    "rule, in the same version as the server's",
+    "choose a rule that works with their number of classes, or ask the owners of nodes with pinned "
+    "keys to allow it (exact_sums=True)",
+    JoinStatus.RULE_NOT_KNOWN.reason: "make the ClientApp import the module that registers the "
+    "rule, in the server's version",
     JoinStatus.NOT_SIMULATED.reason: "set simulation only if the nodes have simulated=True (in "
     "DubheMod or register_dubhe)",
     JoinStatus.WRONG_NUMBER_OF_CLASSES.reason: "make the rule fit the length of label_counts (the "
     "largest size of reference_set, the shares of target)",
-    JoinStatus.INVALID_LABEL_COUNTS.reason: "let label_counts return a list of whole numbers from "
-    "0 up, one for each class, and look at a node's log for an error that it raised",
+    JoinStatus.INVALID_LABEL_COUNTS.reason: "make label_counts return a list of whole numbers from "
+    "0 up, one for each class, and look in a node's log for an error that it raised",
 }
 REMEDIES: Final = {
     ERROR_REPLY: "see a node's log, and whether the ClientApp has DubheMod (with client_fn) or "
     "register_dubhe (with @app.train()); mods that expect a model belong to @app.train(mods=[...])",
-    DAYS_LIMIT: "let the nodes' owners raise max_epochs_per_day and max_draws_per_day (of DubheMod "
-    "or register_dubhe), let agents choose from fewer tries, or go on tomorrow (UTC)",
+    DAYS_LIMIT: "ask the nodes' owners to raise max_epochs_per_day and max_draws_per_day (of "
+    "DubheMod or register_dubhe), have agents choose from fewer tries, or continue tomorrow (UTC)",
     ALIAS_OF_ANOTHER: "give each node a partition-id of its own, or none",
-    JoinStatus.NO_DATA.reason: "let label_counts read the data of the node; it is all zeros",
+    JoinStatus.NO_DATA.reason: "label_counts returned only zeros; make it read the node's data",
     **REMEDIES_OF_DECLINED,
 }
 """Remedy for each reason to drop a reply to join; the daily limit also applies when nodes draw."""

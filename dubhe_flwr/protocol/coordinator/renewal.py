@@ -41,8 +41,8 @@ def _too_many_unregistered(context: Context, epoch: Epoch) -> bool:
     many = max(settings.min_cohort, settings.max_unregistered * len(counted))
     if min(room, num_new) >= many:
         return True
-    # If nodes have left, fewer than the quorum or K may remain. Then fewer new nodes are enough to
-    # register again, and nodes that were not drawn in the sample count as new.
+    # If nodes have left, fewer than the quorum or K may remain. In that case, fewer new nodes are
+    # enough to start a new registration, and nodes left out of the sample count as new.
     num_gone = len(epoch.aliases) - len(epoch.failed) - num_registered
     num_others = len(present - (epoch.invitation.asked - epoch.invitation.left_out))
     possible = num_registered + min(room, num_others)

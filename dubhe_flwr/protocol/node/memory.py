@@ -31,8 +31,8 @@ _REMEMBERED_COUNTS: Final = 64
 """Number of earlier label counts whose budgets a node keeps."""
 
 _PATIENCE: Final = 5.0
-"""A node takes a new probability only once its labels have spent this many times what they had
-spent when it took the old one."""
+"""A node adopts a new probability only once its label counts have spent this many times as much of
+their budget as they had spent when it adopted the old one."""
 
 _VERSION: Final = 13
 _VERSION_KEY: Final = "version"
@@ -47,21 +47,21 @@ class Reading(Hidden):
     digests: bytes  # SHA-256 of each sum and its number of clients, concatenated
     num_registered: int  # clients covered by the sum of the registrations
     probability: float  # ``P`` after the last sum
-    memory: tuple[float, ...] | None = None  # the rule's, until the next sum; None once settled
+    memory: tuple[float, ...] | None = None  # the rule's state until the next sum; None if settled
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Registration(Hidden):
     """A node's registration in an epoch."""
 
-    keys: bytes = b""  # the vault's, to hide and to read numbers
+    keys: bytes = b""  # the vault's keys, which hide and read numbers
     weight: float = 1.0  # of the node, relative to the mean
     reading: Reading | None = None  # None before the rule's first sum
     has_refused: bool = False  # whether it refused a sum; it then draws no more in this epoch
     num_joined: int = 0  # nodes that joined, according to the server
     num_draws: int = 0  # draws charged to the epoch's budget
     num_sums: int = 0  # sums decrypted as an agent
-    memory: tuple[float, ...] | None = None  # the rule's, from the epoch that this one continues
+    memory: tuple[float, ...] | None = None  # the rule's result in the epoch continued, if any
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,9 +69,10 @@ class LabelBudget(Hidden):
     """What a node's label counts have revealed, in all epochs, through sums and through draws.
 
     Each sum spends a part of the budget. Draws gradually reveal the probability P with which they
-    are made. So a node keeps P, relative to V / N, until its labels have spent five times what they
-    had spent when it took this P. With the default noise, each sum spends at least one thirty-sixth
-    of the budget, so a node takes at most three such probabilities.
+    are made. So a node keeps P, relative to V / N, until its label counts have spent five times as
+    much of the budget as they had spent when it adopted this P. With the default noise, each sum
+    spends at least one thirty-sixth of the budget, so a node adopts at most three such
+    probabilities.
 
     If label counts change and change back, their budget continues where it left off. This also
     holds if two runs at once balance different histograms of a node's data. Only digests of the
@@ -81,7 +82,7 @@ class LabelBudget(Hidden):
     digest: bytes = b""  # SHA-256 of the label counts; empty before the first
     spent: float = 0.0  # share of the budget of sums, from 0 to 1
     probability: float = 0.0  # ``P N / V`` of its last draw; 0 before the first
-    taken_at: float = 0.0  # what was spent when it took this probability
+    taken_at: float = 0.0  # what was spent when it adopted this probability
     # Digests of other label counts, concatenated; for each: spent, probability and taken_at.
     others: bytes = b""
     others_told: tuple[float, ...] = ()
@@ -92,7 +93,7 @@ class LabelBudget(Hidden):
         return self if digest == self.digest else LabelBudget._of(digest, self.known())
 
     def merged(self, other: "LabelBudget") -> "LabelBudget":
-        """Combine two records of a node's budget: the larger amount spent counts."""
+        """Combine two records of a node's budget: keep the larger amount spent."""
         known = self.known()
         for key, (spent, *others) in other.known().items():
             own_spent, *own = known.get(key, (0.0, 0.0, 0.0))
@@ -148,7 +149,7 @@ class Membership(Hidden):
     announced: JoinRequest
     delivery_key: bytes  # private half of the key for sealed delivery
     label_counts: tuple[int, ...]  # length C, as read when the node joined
-    budget: LabelBudget = LabelBudget()  # of these label counts
+    budget: LabelBudget = LabelBudget()  # the budget of these label counts
     was_appointed: bool = False  # whether it was asked to be in the committee, or the agent
     earlier: tuple[float, ...] = ()  # how the rule settled in the epoch that this one continues
     result: tuple[float, ...] = ()  # how it settled in this epoch
@@ -185,7 +186,7 @@ class Allowance:
     num_draws: int = 0
 
     def merged(self, other: "Allowance") -> "Allowance":
-        """Combine two records: the later day counts or, on the same day, the larger numbers."""
+        """Combine two records: keep the later day's or, for the same day, the larger numbers."""
         if self.day != other.day:
             return max(self, other, key=lambda each: each.day)
         num_epochs = max(self.num_epochs, other.num_epochs)

@@ -29,7 +29,7 @@ warn_once = cache(logger.warning)  # the nodes of a simulation share a process
 _OURS: Final = "dubhe_flwr."
 _INSTALLED: Final = tuple(get_path(name) for name in ("stdlib", "purelib", "platlib"))
 _MANY: Final = 20
-_SAMPLES_OF_A_CLASS: Final = 10  # least average that makes numbers look like labels, not counts
+_SAMPLES_OF_A_CLASS: Final = 10  # labels: each value occurs this often or more, on average
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,14 +43,14 @@ class Limits:
     min_key_bits, max_key_bits : int (default: 2048, 4096)
         Smallest and largest Paillier modulus under which this node encrypts.
     max_clients : int (default: 20000)
-        Most clients that may register together; the work of an agent or committee member grows
-        with their number. The limit does not bind a simulated node.
+        Largest number of clients that may register together; the work of an agent or committee
+        member grows with their number. The limit does not bind a simulated node.
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
-        Most registrations and draws of the node in a day (UTC), counted within a run or, with
-        `state_dir`, across runs. If the node is asked again to make a key, join a committee,
-        register or open a sum, the request counts as another epoch. Beyond a limit, the node
-        refuses requests before it does any work. The limits do not bind a simulated node. A draw
-        for H times K volunteers counts as H draws.
+        Largest number of registrations and of draws that the node makes in a day (UTC), counted
+        within a run or, with `state_dir`, across runs. If the node is asked again to make a key,
+        join a committee, register or open a sum, the request counts as another epoch. Beyond a
+        limit, the node refuses requests before it does any work. The limits do not bind a simulated
+        node. A draw for H times K volunteers counts as H draws.
 
     Raises
     ------

@@ -72,7 +72,7 @@ def determine(
     """
     del policy
     if not joined.announced.has_agent:
-        raise RefusedError("Nothing is determined in this epoch.")
+        raise RefusedError("No agent chooses among tries in this epoch.")
     registered = registration_of(joined)
     if not joined.announced.allows_tries(reading_of(registered).num_registered):
         raise RefusedError("The tries leave out too few clients.")

@@ -28,7 +28,7 @@ def settle(
 ) -> SettleReply:
     """Continue with the rule: contribute to the next sum, or report that the rule is settled.
 
-    Once the rule is settled, the session also lets the node draw.
+    Once the rule is settled, the session also makes the node draw.
     """
     joined, outcome = read_sum(policy, joined, request, keep)
     if outcome is None:

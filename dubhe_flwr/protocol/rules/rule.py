@@ -2,7 +2,7 @@
 
 A rule is one class in one module, known by its name on the wire. Each node registers a vector of
 integers, and gets back the sum over all nodes. From the sum, it either computes its probability, or
-contributes another vector to a next sum, until the rule is settled. All nodes compute the same
+contributes another vector to the next sum, until the rule is settled. All nodes compute the same
 result from the same sums, so no node has to trust another.
 """
 

@@ -45,9 +45,9 @@ class JoinRequest(Message):
     rule_settings: str  # as JSON
     num_participants: int  # ``K``
     key_bits: int  # size of the Paillier modulus
-    max_clients: int  # most clients that a sum covers; fixes the width of a slot
+    max_clients: int  # largest number of clients in a sum; fixes a slot's width
     min_cohort: int  # fewest clients that any decrypted sum covers
-    max_draws: int  # most draws of a node in this epoch; they reveal its probability bit by bit
+    max_draws: int  # limit of a node's draws in this epoch, since each reveals a little of its P
     pool: int = 1  # average number of volunteers for a draw, as a multiple of K
     weighted: bool = False  # whether nodes are weighted by their number of samples
     has_agent: bool = True  # whether agents choose, from sums of label distributions
@@ -105,5 +105,5 @@ class JoinRequest(Message):
 
 
 def sums_per_agent(num_registered: int) -> int:
-    """Return the most sums that an agent decrypts in an epoch: fewer than N / 2."""
+    """Return how many sums an agent decrypts in an epoch at most: fewer than N / 2."""
     return (num_registered - 1) // 2

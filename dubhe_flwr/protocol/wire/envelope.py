@@ -1,6 +1,6 @@
 """The header of every message, and the functions that parse requests and replies.
 
-A message with another header than expected is stale or foreign, and is refused.
+A message whose header differs from the expected one is stale or foreign, and is refused.
 """
 
 from collections.abc import Callable, Mapping

@@ -25,7 +25,7 @@ __all__ = [  # re-exported
 ]
 
 MAX_DRAWS: Final = 2**20
-"""Most draws in a message, which bounds the memory used before a node checks its budget."""
+"""Largest number of draws in a message; it bounds memory before a node checks its budget."""
 COMMITTEE: Final = 3
 """Number of members of a committee."""
 _DIGEST_BYTES: Final = 32

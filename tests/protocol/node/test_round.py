@@ -30,7 +30,7 @@ def test_without_an_agent_nothing_is_determined() -> None:
     node_id, request = next_request(nodes, Stage.PARTICIPATE)
     nodes.handle(node_id, request)
     asked = seal(epoch_of(nodes).identity, Stage.DETERMINE, 50, DetermineRequest(b"", (1,)))
-    refuses(nodes, node_id, asked, RefusedError, "Nothing is determined in this epoch")
+    refuses(nodes, node_id, asked, RefusedError, "No agent chooses among tries in this epoch")
 
 
 @pytest.mark.parametrize(("local_skew", "best"), [(0.0, 0), (0.05, 1)])

@@ -34,7 +34,7 @@ _BOUNDS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class CryptoSettings(CommandSettings):
-    """The settings of `bench_crypto`. Bounds apply to a registry of 56 and keys of 2048 bits."""
+    """The settings of `bench_crypto`. Bounds apply to 56 slots and keys of 2048 bits."""
 
     key_bits: int = same(SelectionSettings, "key_bits", quick=512)
     rounds: int = option(10, "Passes over all measurements.", least=1, quick=2)
@@ -114,10 +114,10 @@ def _table(settings: CryptoSettings, timings: dict[str, list[float]]) -> Table:
         return (name, *cells)
 
     return Table(
-        f"A registry of {settings.length} under a key of {settings.key_bits} bits: median CPU "
-        "time, and the minimum in brackets. Floors: two half-size exponentiations for encryption "
-        "and decryption, the bare products modulo n^2 for a sum, and an X25519 key agreement for "
-        "sealing.",
+        f"A registry of {settings.length} slots under a key of {settings.key_bits} bits: median "
+        "CPU time, and the minimum in brackets. Floors: two half-size exponentiations for "
+        "encryption and decryption, the bare products modulo n^2 for a sum, and an X25519 key "
+        "agreement for sealing.",
         ("", "packed", "element by element (phe, gmpy2)", "floor"),
         [
             row("encrypt", "encrypt", "encrypt, element by element", "floor"),
@@ -162,6 +162,6 @@ def _products(key: SecretKey, vectors: list[bytes]) -> Callable[[], object]:
 
 
 def _key_agreement(recipient: RecipientKey) -> Callable[[], object]:
-    """Return the least that sealing takes: making a fresh key and agreeing on a secret."""
+    """Return the minimum work of sealing: making a fresh key and agreeing on a secret."""
     public = X25519PrivateKey.from_private_bytes(recipient.to_bytes()).public_key()
     return lambda: X25519PrivateKey.generate().exchange(public)

@@ -106,7 +106,7 @@ class RecycledNodes:
         return reply
 
     def _as_agent(self, node_id: int, request: Fields) -> Fields:
-        """Let the real nodes take turns as agents."""
+        """Have the real nodes take turns as agents."""
         index = node_id - _FIRST_ID
         if self.num_real < len(self.ids):
             self._turn += 1

@@ -48,7 +48,7 @@ def _compare(
         bool, typer.Option("--overwrite", help="Start over if the folder already holds results.")
     ] = False,
 ) -> None:
-    """Train the same model with each selection method, and show which one learns most.
+    """Train the same model with each selection method, and show which model is best.
 
     All methods share the federation, the initial model and the training settings.
     Each method is saved when it finishes; run the same command again to continue.

@@ -230,7 +230,7 @@ def _reached(
 
 
 class _Stopwatch:
-    """Lets nodes answer, and adds up the seconds for which each of them computes."""
+    """Passes requests to nodes, and adds up the seconds for which each of them computes."""
 
     def __init__(self) -> None:
         self.seconds: dict[ClientSession, float] = defaultdict(float)

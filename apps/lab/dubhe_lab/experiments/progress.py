@@ -37,7 +37,7 @@ class Progress:
         self._begun += size
 
     def advance(self, share: float, of: float = 1.0, remark: str | None = None) -> None:
-        """Show that a share of a size is done; without a remark, the last one stays."""
+        """Show that `share` out of `of` is done; without a remark, the last one stays."""
         if remark is not None:
             self._bar.update(self._task, remark=remark)
         self._bar.advance(self._task, share * of)
@@ -47,7 +47,7 @@ class Progress:
         self._bar.update(self._task, completed=self._begun)
 
     def say(self, sentence: str) -> None:
-        """Write a line to a file or a pipe, unless it is the last one again."""
+        """Write a line to a file or a pipe, unless it repeats the previous line."""
         if sentence != self._said and not self._bar.console.is_terminal:
             self._bar.console.print(sentence, highlight=False)
         self._said = sentence

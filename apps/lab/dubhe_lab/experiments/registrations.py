@@ -2,7 +2,7 @@
 
 The noise of a registration lasts as long as its prices, so a single simulated run says little
 about a small federation. With the protocol, one registration takes seconds. This module is faster:
-it lets the rule settle all clients at once, on the same noisy sums, and draws in the same way.
+it settles the rule for all clients at once, on the same noisy sums, and draws in the same way.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ def registrations(
 ) -> Iterator[Sequence[Settled]]:
     """Register all clients, again and again with new noise, and yield how the rule settles them.
 
-    The settings are a simulation's in the clear, with lasting noise.
+    The settings describe a simulation in the clear, with lasting noise.
     """
     num_clients, num_classes = label_counts.shape
     announced = settings.announced(seed=0)

@@ -162,8 +162,8 @@ def rounds_in_memory(
     """Run the real protocol without Flower, and yield the plan of each round, forever.
 
     The nodes have the ids 0, 1, ..., N-1 and are always connected. Before each answer, `on_answer`
-    gets the stage, the number of nodes that have answered and the number asked. `answer` lets a
-    node answer.
+    gets the stage, the number of nodes that have answered and the number asked. `answer` calls a
+    node's session for its answer.
     """
     sessions = [ClientSession(policy) for policy in policies]
     state = selector.initial_state()

@@ -1,6 +1,6 @@
 """Beyond the paper: all selection methods on digits, with three optimizers and ten paired seeds.
 
-A training takes seconds, so this table has enough seeds to tell methods apart, and shows what
+A training run takes seconds, so this table has enough seeds to tell methods apart, and shows what
 determination adds. `leaderboard` has the larger networks and federations.
 """
 

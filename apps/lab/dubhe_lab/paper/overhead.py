@@ -157,7 +157,7 @@ def _times(results: Results) -> Table:
             paper = f"{in_paper} x the rest" if name == "greedy" else ""
             rows.append([f"N = {num_clients}: {name}", paper, _milliseconds(seconds)])
     return Table(
-        "Time to select K = 20 clients, without encryption, over server and all clients",
+        "Time to select K = 20 clients, without encryption, summed over server and clients",
         ("", "paper", "a round"),
         rows,
     )

@@ -39,7 +39,7 @@ def _methods(options: PaperSettings) -> tuple[Method, ...]:
 
 
 def _grid(options: PaperSettings) -> Grid:
-    """Return the selections of each kind of federation, and the trainings on each data set."""
+    """Return the selections of each kind of federation, and the training runs on each data set."""
     methods, rounds = _methods(options), _ROUNDS[options.scale]
     wanted = [dataset for dataset in ("MNIST", "CIFAR10") if dataset in options.datasets]
     return {

@@ -36,7 +36,7 @@ def load_tiles(data_dir: Path) -> Dataset | None:
     except (DataError, KeyError, OSError, ValueError) as error:
         raise DataError(
             f"The tiles of CIFAR-10 in {folders[0]} cannot be read ({error}); fetch them again, or "
-            "remove labels.npz to let torchvision load the data set."
+            "remove labels.npz so that torchvision loads the data set."
         ) from error
 
 

@@ -177,7 +177,7 @@ def final_mean(result: Mapping[str, Any], series: str = "accuracy") -> float:
 
 
 def methods_of(of_seeds: Seeds) -> list[Mapping[str, Any]]:
-    """Return what `MethodResult` stored of each finished seed."""
+    """Return what `MethodResult` stored for each finished seed."""
     return [of for result in of_seeds.values() for of in result["methods"].values()]
 
 
@@ -194,7 +194,7 @@ def accuracies(of_seeds: Seeds) -> list[float]:
 
 
 def gains(own: Seeds, other: Seeds) -> list[float]:
-    """Return the points of accuracy gained over other trainings, for each seed that both have."""
+    """Return the points of accuracy gained over other training runs, by the seeds of both."""
     return [
         100 * (final_mean(own[seed]) - final_mean(other[seed]))
         for seed in sorted(own.keys() & other.keys())
@@ -258,7 +258,7 @@ def _curves(federation: str, results: ComparisonResults) -> list[Panel]:
 
 def measure(settings: CompareSettings, machine: MachineSettings, advance: Advance) -> Measured:
     """Train with one selection method."""
-    # Imported here, since they need torch, which is an extra and slow.
+    # Imported here, since they need torch, which is optional and slow to import.
     from dubhe_lab.experiments.compare import compare  # noqa: PLC0415
     from dubhe_lab.paper.scenarios import scenario_of  # noqa: PLC0415
 

@@ -100,7 +100,7 @@ class Reached:
 class Cost:
     """Dubhe's cost in a round besides training, for all nodes together.
 
-    `node_seconds` is the time that the median node computes on this machine, encryption included.
+    `node_seconds` is the median node's computing time on this machine, encryption included.
     """
 
     exchanges: float
@@ -170,7 +170,7 @@ class FederationStudy:
 
     @property
     def verdict(self) -> str:
-        """The verdict in three paragraphs: with its reason, the distances, and the gain."""
+        """Three paragraphs: the verdict with its reason, the distances, and the gain."""
         random, dubhe = (self.methods[name] for name in ("random", "dubhe"))
         is_near = 2 * self.arguments.num_participants > self.num_clients
         why = f" {self._reason()}" if is_near or self.helps != "much" else ""

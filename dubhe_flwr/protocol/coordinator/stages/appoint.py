@@ -56,8 +56,8 @@ class Appoint(AwaitingMembers):
         if joined.were_all_asked:
             context.give_up(
                 f"{len(members)} of the first {CANDIDATES} trusted keys belong to nodes that "
-                f"joined, and a committee has {COMMITTEE} members; put nodes that are always "
-                "connected first in the file of trusted keys.",
+                f"joined, but a committee needs {COMMITTEE} members; at the top of the file of "
+                "trusted keys, list the keys of nodes that are always connected.",
                 None,
             )
         return Join.begin(context, asks_all=True)
@@ -116,9 +116,9 @@ class Appoint(AwaitingMembers):
 def _members(context: Context, joined: JoinedNodes) -> tuple[int, ...]:
     """Return the committee's members, or fewer if there are not enough candidates.
 
-    Candidates that were part of the fewest failed epochs come first, because a member that lies
-    makes every epoch fail in which it is asked. Ties go to nodes that know how the last epoch
-    ended. Nodes with pinned keys accept only three of the first six trusted keys, in their order.
+    Candidates that were part of the fewest failed epochs come first, because a lying member makes
+    every epoch that asks it fail. Ties go to nodes that know how the last epoch ended. Nodes with
+    pinned keys accept only three of the first six trusted keys, in their order.
     """
     failures, settled = context.run.failures, context.run.settled
     if joined.roster.signatures is None:

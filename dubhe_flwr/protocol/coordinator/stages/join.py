@@ -199,7 +199,7 @@ def _by_turn(run: Run, drawn: Sequence[int]) -> list[int]:
 
     Nodes that may be in the committee come first. After a refused epoch, only three of them do.
     Apart from that, nodes are then ordered by the number of failed epochs they were part of, since
-    a node that lies was part of all of them.
+    a lying node was part of all of them.
     """
     if not run.num_refused_epochs:
         return sorted(drawn, key=lambda node_id: node_id not in run.candidates)
@@ -267,7 +267,7 @@ def _of_one_length(
         )
         note = (
             f"Nodes disagree on the number of classes ({lengths}); only nodes with {num_classes} "
-            "go on."
+            "continue."
         )
     else:
         names = ", ".join(f"node {accepted[n].alias} has {accepted[n].num_classes}" for n in others)

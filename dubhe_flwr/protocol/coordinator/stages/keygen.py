@@ -43,7 +43,7 @@ class Keygen(Awaiting):
     def begin(
         cls, context: Context, joined: JoinedNodes
     ) -> tuple[Context, "Keygen | ReadyToRegister | Join"]:
-        """Ask the first agent for a key and, in an epoch that continues another, its result.
+        """Ask the first agent for a key, and for the result of the epoch continued, if any.
 
         A simulation in the clear needs no key.
         """

@@ -54,7 +54,7 @@ def start_afresh(context: Context) -> tuple[Context, Join]:
 
 
 def appoint_anew(context: Context, lost: CommitteeLost) -> tuple[Context, Join]:
-    """Register again in the same round; later committees include these members last."""
+    """Register again in the same round; later committees avoid these members if possible."""
     names = ", ".join(context.run.aliases.get(n, str(n)) for n in dict.fromkeys(lost.members))
     if context.round.num_renewals >= _MAX_RENEWALS:
         context.give_up(
@@ -91,10 +91,10 @@ def with_complaints(
 ) -> Context:
     """Note which nodes cannot use the group key, and count failures for both sides.
 
-    Nobody can tell whether the first member sealed garbage or the nodes lie. A node is believed if
-    it has failed no more often than the member. If at least `min_cohort` nodes are believed, the
-    member gets a failure. Each complaining node gets one too, unless the complaints end the epoch:
-    when that many nodes complain, they are unlikely to lie.
+    Nobody can tell whether the first member sealed garbage or the nodes are lying. A node is
+    believed if it has failed no more often than the member. If at least `min_cohort` nodes are
+    believed, the member gets a failure. Each complaining node gets one too, unless the complaints
+    end the epoch: when that many nodes complain, they are unlikely to be lying.
     """
     if not complaining:
         return context

@@ -49,8 +49,8 @@ class Register(Awaiting):
     ) -> tuple[Context, RegisteredNodes | Keygen | CommitteeLost | Join]:
         """Add up the registrations; ask another agent if too few nodes could open their key.
 
-        Another agent is also asked if most of the nodes that know how the last epoch ended reject
-        what this one says about it.
+        Also asks another agent if most of the nodes that know how the last epoch ended reject this
+        agent's account of it.
         """
         joined, public = self.ready.joined, self.ready.public
         terms = joined.invitation.terms

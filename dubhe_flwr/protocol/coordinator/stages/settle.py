@@ -40,8 +40,8 @@ class Settle(Awaiting):
         registered = opened.registered
         terms, last = registered.joined.invitation.terms, registered.last_sum
         num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
-        # The only sum of a rule is read when nodes are asked to draw. If there are several, nodes
-        # read the last one here, report what the rule found, and draw.
+        # If a rule has only one sum, nodes read it when they are asked to draw. If there are
+        # several, nodes read the last one here, report what the rule found, and draw.
         settled, epoch = _settled(context, registered)
         if num_sums <= max(1, last.exchange):
             return settled, epoch
@@ -87,7 +87,7 @@ class Settle(Awaiting):
             terms.vault.adder(registered.public, SETTLEMENT),
             vectors,
             report.without(settled, "settled too early"),
-            "registered and went on with the rule",
+            "registered and continuing with the rule",
         )
         last = RuleSum(total, len(answered), registered.last_sum.exchange + 1)
         return context, replace(_of(registered, answered), last_sum=last)

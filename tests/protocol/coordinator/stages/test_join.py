@@ -217,7 +217,7 @@ class TestNumberOfClasses:
                 policy = replace(nodes.policies[node_id], label_counts=lambda: [5])
                 nodes.policies[node_id] = policy
             plan = nodes.play(1)
-            remedy = "Most nodes stay out (invalid label counts); let label_counts return a list"
+            remedy = "Most nodes stay out (invalid label counts); make label_counts return a list"
             assert any(note.startswith(remedy) for note in plan.notes) == noted
 
     def test_the_error_says_why_most_nodes_stay_out(self) -> None:

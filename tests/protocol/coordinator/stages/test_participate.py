@@ -35,7 +35,7 @@ def test_reaching_a_daily_limit_does_not_end_the_epoch(limit: Any, last: int) ->
     settings: Any = {"policy": {"simulated": False, **limit}, "registration_interval": 2}
     nodes = federation(**settings)
     nodes.rounds(1, last - 1)
-    with pytest.raises(QuorumError, match=r"12 owner's daily limit at .*; let the nodes' own"):
+    with pytest.raises(QuorumError, match=r"12 owner's daily limit at .*; ask the nodes' own"):
         nodes.play(last)
     assert nodes.stages().count("keygen") == 1
     by_chance = federation(**settings, on_failure="random").rounds(1, 4)

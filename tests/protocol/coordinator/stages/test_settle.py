@@ -93,8 +93,8 @@ def test_no_draws_at_all_cost_only_the_round() -> None:
     nodes = searching(policy={"simulated": False, "max_draws_per_day": 2}, on_failure="random")
     plans = nodes.rounds(1, 2)
     reason = "0 nodes are registered and willing, fewer than quorum=3 (12 owner's daily limit"
-    assert f"{reason} at settle); let the nodes' owners" in plans[0].notes[0]
-    assert f"{reason} at participate); let the nodes' owners" in plans[1].notes[0]
+    assert f"{reason} at settle); ask the nodes' owners" in plans[0].notes[0]
+    assert f"{reason} at participate); ask the nodes' owners" in plans[1].notes[0]
     assert nodes.stages().count("join") == 1
     assert {registered(nodes, node_id).num_draws for node_id in nodes.ids} == {0}
 
@@ -157,7 +157,7 @@ def test_too_few_contributions_end_the_round(position: int) -> None:
         return None if is_late and node_id not in nodes.ids[:2] else reply
 
     nodes.alter_reply = lose
-    what = ("registered and went on with the rule", "settled")[position]
+    what = ("registered and continuing with the rule", "settled")[position]
     with pytest.raises(QuorumError, match=f"2 nodes are {what}, fewer than quorum=3"):
         nodes.play(1)
     assert nodes.state.epoch is None
