@@ -337,6 +337,18 @@ class TestTheBudget:
             taken.append(25 * joined(nodes, nodes.ids[0]).budget.taken_at)
         assert taken == pytest.approx([2.0] * 7 + [10.0] * 2)
 
+    def test_no_noise_makes_room_for_a_fourth_probability(self) -> None:
+        """The more noise the server asks for, the less a sum costs; it lowers the noise slowly."""
+        kept: dict[int, Any] = {}
+        seen = []
+        for noise in (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.5):
+            nodes = priced(num_participants=20, rule=Prices(noise=noise))
+            nodes.memories = kept
+            nodes.play(1)
+            kept = nodes.memories
+            seen.append(chances(nodes))
+        assert {len(set(of_node)) for of_node in zip(*seen, strict=True)} <= {1, 2, 3}
+
     def test_spent_labels_do_not_show(self) -> None:
         """Once its budget is spent, a node's contribution does not depend on its labels."""
         rule = Prices()

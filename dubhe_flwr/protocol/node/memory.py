@@ -34,6 +34,11 @@ _PATIENCE: Final = 5.0
 """A node keeps a probability until its labels have spent this many times as much of the budget as
 when it took it."""
 
+_LEAST_TAKEN: Final = 1.0 / 36.0
+"""A node takes its first probability as if its labels had spent at least this much: one warm sum
+with the default noise. With more noise a sum costs less, and would leave room for more than three
+probabilities."""
+
 _VERSION: Final = 13
 _VERSION_KEY: Final = "version"
 _Told = tuple[float, float, float]  # spent, probability and taken_at
@@ -70,8 +75,8 @@ class LabelBudget(Hidden):
 
     Each sum spends a part of the budget. Draws reveal the probability P with which they are made,
     so a node keeps P, relative to V / N, until the labels have spent five times as much as when it
-    took this P. With the default noise, any sum spends at least a thirty-sixth of the budget, which
-    leaves room for three such probabilities.
+    took this P, and at least five thirty-sixths of the budget. This leaves room for three such
+    probabilities, whatever the noise.
 
     If label counts change and change back, their budget picks up where it left off. This also holds
     if two runs at once balance different histograms of a node's data. The counts themselves are not
@@ -135,7 +140,7 @@ class LabelBudget(Hidden):
 
     def drawn(self, probability: float) -> "LabelBudget":
         """Return the budget after a draw with a new probability."""
-        return replace(self, probability=probability, taken_at=self.spent)
+        return replace(self, probability=probability, taken_at=max(self.spent, _LEAST_TAKEN))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
