@@ -39,7 +39,9 @@ _LEAST_TAKEN: Final = 1.0 / 36.0
 with the default noise. With more noise a sum costs less, and would leave room for more than three
 probabilities."""
 
-_VERSION: Final = 13
+_NUMBER_BYTES: Final = 8
+
+_VERSION: Final = 14
 _VERSION_KEY: Final = "version"
 _Told = tuple[float, float, float]  # spent, probability and taken_at
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
@@ -198,10 +200,17 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Ledger(Hidden):
-    """What a node has spent across runs: its day's allowance and its budget of sums."""
+    """What a node keeps across runs: what it has spent, and which requests it has answered."""
 
     allowance: Allowance = Allowance()
     budget: LabelBudget = LabelBudget()
+    # The latest epochs, concatenated: each one's identity and the last number answered in it.
+    answered: bytes = b""
+
+    def last_answered(self) -> dict[bytes, int]:
+        """Return the number of the last request answered in each of the latest epochs."""
+        rows = split(self.answered, EPOCH_ID_BYTES + _NUMBER_BYTES)
+        return {row[:EPOCH_ID_BYTES]: int.from_bytes(row[EPOCH_ID_BYTES:]) for row in rows}
 
     def to_fields(self) -> Fields:
         """Return what the node keeps on its own host."""
@@ -250,17 +259,23 @@ class Memory(Hidden):
         """Return the memory that was kept. Raises `MalformedMessageError` if it cannot be read."""
         return _decoded(cls, kept)
 
-    @property
-    def ledger(self) -> Ledger:
-        """What the node has spent across runs."""
-        return Ledger(self.allowance, self.budget)
+    def ledger_after(self, before: Ledger) -> Ledger:
+        """Return the ledger after the last request, given the ledger before it."""
+        answered = before.last_answered()
+        answered[self.epoch] = max(answered.pop(self.epoch, 0), self.sequence)
+        rows = [epoch + number.to_bytes(_NUMBER_BYTES) for epoch, number in answered.items()]
+        return Ledger(self.allowance, self.budget, b"".join(rows[-REMEMBERED_EPOCHS:]))
 
     def with_ledger(self, ledger: Ledger) -> "Memory":
         """Return the memory with what other runs have spent, taken from a ledger.
 
-        The ledger may have been lost in the meantime, so the amount spent never decreases.
+        The ledger may have been lost in the meantime, so the amount spent never decreases. The
+        memory may have been lost, too: Flower stores it after it has sent the reply. A node that
+        forgot what it answered would use the same pads again, so it leaves the epoch.
         """
         joined = self.joined
+        if ledger.last_answered().get(self.epoch, 0) > self.sequence:
+            joined = None
         if joined is not None:
             joined = replace(joined, budget=joined.budget.merged(ledger.budget))
         allowance = self.allowance.merged(ledger.allowance)
