@@ -582,6 +582,16 @@ class TestALie:
             assert not plan.fallback
             assert joins_in(plan) <= 5
 
+    def test_garbage_spends_the_budgets_of_all(self) -> None:
+        """Each registration that it spoils is a first one, which costs a ninth of the budget."""
+        nodes = federation()
+        lie: Any = lambda reply: {**reply, "registration": flipped(reply["registration"])}  # noqa: E731
+        alter(nodes, Stage.REGISTER, lie, [nodes.ids[15]])
+        for server_round in (1, 2, 3):
+            nodes.play(server_round)
+            spent = [nodes.session(n).memory.budget.spent for n in nodes.ids if n != nodes.ids[15]]
+            assert spent == pytest.approx([server_round / 9] * (N - 1))
+
     def test_two_strangers_in_a_committee_push_nobody_out(self) -> None:
         """They claim the first places and say that no other node is trusted; it costs an epoch."""
         nodes = federation()
