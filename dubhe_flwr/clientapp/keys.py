@@ -23,7 +23,10 @@ SigningKey = Ed25519PrivateKey | Callable[[Context], Ed25519PrivateKey]
 TrustedKeysOfNode = Iterable[Ed25519PublicKey] | Callable[[Context], Iterable[Ed25519PublicKey]]
 """The public keys of all nodes, or a function that finds them."""
 
-_PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.DOTALL)
+_ENTRY = re.compile(
+    rb"^[ \t]*(-----BEGIN PUBLIC KEY-----(?s:.*?)-----END PUBLIC KEY-----|[^#\s].*)", re.MULTILINE
+)
+"""A PEM block, or a line that is neither empty nor a comment."""
 
 
 def pinned_keys(
@@ -84,7 +87,7 @@ def load_signing_key(path: str | Path, password: bytes | None = None) -> Ed25519
 def load_trusted_keys(path: str | Path) -> tuple[Ed25519PublicKey, ...]:
     """Read the public keys of all nodes.
 
-    The file has one OpenSSH key per line, as `cat *.pub` prints them, or PEM blocks. Empty lines
+    The file has OpenSSH keys, one per line, as `cat *.pub` prints them, and PEM blocks. Empty lines
     and lines that begin with ``#`` are ignored.
 
     Raises
@@ -92,16 +95,12 @@ def load_trusted_keys(path: str | Path) -> tuple[Ed25519PublicKey, ...]:
     SettingsError
         If there is no such file, or a line is not a public Ed25519 key.
     """
-    data = _read(path)
-    entries = _PEM.findall(data)
-    load: Callable[[bytes], object] = load_pem_public_key if entries else load_ssh_public_key
-    if not entries:
-        lines = (line.strip() for line in data.splitlines())
-        entries = [line for line in lines if line and not line.startswith(b"#")]
+    entries: list[bytes] = _ENTRY.findall(_read(path).replace(b"\r", b"\n"))
     keys = []
-    for number, entry in enumerate(entries, start=1):
+    for number, entry in enumerate(map(bytes.strip, entries), start=1):
+        load = load_pem_public_key if entry.startswith(b"-----") else load_ssh_public_key
         try:
-            key = load(entry)
+            key: object = load(entry)
         except (ValueError, UnsupportedAlgorithm):
             key = None
         if not isinstance(key, Ed25519PublicKey):

@@ -96,8 +96,9 @@ class Node(Limits):
     state_dir : path-like or callable (Context) -> path-like, optional
         A folder on the node's own host. There the node records, across runs, how much of its daily
         limits it has used and how many sums its label counts have entered; without it, each run
-        starts from zero. Nodes may share a folder if they have pinned keys or a ``partition-id``
-        each. A simulated node keeps nothing there.
+        starts from zero. The node also records which requests it has answered, in case its session
+        is lost before Flower stores it. Nodes may share a folder if they have pinned keys or a
+        ``partition-id`` each. A simulated node keeps nothing there.
     exact_sums : bool (default: False)
         Whether a node with pinned keys also takes part in sums that a single node can open, or that
         do not hide each client with noise. Such sums occur with the paper's rule, with tries, and
@@ -169,7 +170,7 @@ class Node(Limits):
             finally:  # decryptions count even if the request is refused
                 if session.memory is not memory:
                     context.state[_RECORD] = config_record(session.memory.to_fields())
-                    save(session.memory.ledger)
+                    save(session.memory.ledger_after(ledger or Ledger()))
 
     @contextmanager
     def _spent(self, context: Context, policy: NodePolicy) -> Iterator[tuple[Ledger | None, Save]]:

@@ -25,12 +25,22 @@ from protocol.nodes import set_policy, signing_key
 from protocol.server import alter, asked, lost, stages_of
 
 from dubhe_flwr.core.randomness import gaussian, generator
-from dubhe_flwr.errors import ProtocolError, RefusedError, UntrustedError
+from dubhe_flwr.errors import ProtocolError, RefusedError, StaleMessageError, UntrustedError
 from dubhe_flwr.he import pads
-from dubhe_flwr.he.sealing import prefixed, seal_bytes
+from dubhe_flwr.he.sealing import RecipientKey, prefixed, seal_bytes
 from dubhe_flwr.he.signing import PinnedKeys
-from dubhe_flwr.protocol import Batch, Coordinator, Fields, NodeFailure, Plan, Settings, Stage
+from dubhe_flwr.protocol import (
+    Batch,
+    ClientSession,
+    Coordinator,
+    Fields,
+    NodeFailure,
+    Plan,
+    Settings,
+    Stage,
+)
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.node.memory import Ledger
 from dubhe_flwr.protocol.node.settle import own_of
 from dubhe_flwr.protocol.rules.prices import advanced
 from dubhe_flwr.protocol.rules.rule import Population
@@ -200,6 +210,26 @@ class TestAMember:
             open_with(nodes, batch, node_id, sequence=sequence)
         with pytest.raises(RefusedError, match="has reached its owner's max_epochs_per_day"):
             open_with(nodes, batch, node_id, sequence=103)
+
+    @pytest.mark.parametrize("state_dir", [True, False])
+    def test_a_lost_context(self, *, state_dir: bool) -> None:
+        """Without state_dir, a member that forgot its answer opens another total, with new noise.
+
+        Flower sends a reply before it stores the Context, so a process may die in between.
+        """
+        nodes = federation()
+        batch, node_id, request = asked_to_open(nodes)
+        before = nodes.session(node_id).memory
+        open_with(nodes, batch, node_id)
+        if state_dir:
+            before = before.with_ledger(nodes.session(node_id).memory.ledger_after(Ledger()))
+        other = {**batch.fields[node_id], "total": flipped(request.total), "sequence": 100}
+        session = ClientSession(nodes.policies[node_id], before)
+        if state_dir:
+            with pytest.raises(RefusedError, match="did not join this epoch"):
+                session.handle(other)
+        else:
+            assert session.handle(other)
 
     def test_a_set_never_grows(self) -> None:
         """A node missing from one sum is in no later sum."""
@@ -552,6 +582,16 @@ class TestALie:
             assert not plan.fallback
             assert joins_in(plan) <= 5
 
+    def test_garbage_spends_the_budgets_of_all(self) -> None:
+        """Each registration that it spoils is a first one, which costs a ninth of the budget."""
+        nodes = federation()
+        lie: Any = lambda reply: {**reply, "registration": flipped(reply["registration"])}  # noqa: E731
+        alter(nodes, Stage.REGISTER, lie, [nodes.ids[15]])
+        for server_round in (1, 2, 3):
+            nodes.play(server_round)
+            spent = [nodes.session(n).memory.budget.spent for n in nodes.ids if n != nodes.ids[15]]
+            assert spent == pytest.approx([server_round / 9] * (N - 1))
+
     def test_two_strangers_in_a_committee_push_nobody_out(self) -> None:
         """Strangers that claim the first places and trust nobody else cost one epoch."""
         nodes = federation()
@@ -671,6 +711,47 @@ def test_two_group_keys_or_lengths_share_no_pads() -> None:
         sent.append(pads.read(vector, number + 1)[:5])
     one, *others = sent
     assert all((one != other).all() for other in others)
+
+
+def test_members_keys_of_an_old_epoch_open_what_a_forgetful_node_sends() -> None:
+    """A node cannot see whether the members signed a roster with its own new key.
+
+    Two members collude, and the delivery key of the third leaked after an epoch. With the
+    members' old appointment, the server reads the numbers of a node that forgot this epoch.
+    """
+    nodes = federation()
+    nodes.play(1)
+    victim, members, vault = nodes.ids[12], members_of(nodes), vault_of(nodes)
+    leaked = [RecipientKey.from_bytes(joined(nodes, n).delivery_key) for n in members]
+    told: Any = {(e.node_id, e.stage): e.request for e in nodes.exchanges}
+    join, old = told[victim, Stage.JOIN], told[victim, Stage.REGISTER]
+    scope = vault._scope(join["epoch"], old["committee.roster"])
+    own = leaked[1].public_bytes
+    sealed = told[members[1], Stage.REGISTER]["committee.sealed-key"]
+    made = leaked[1].decrypt(sealed, prefixed(b"group", scope, own))
+    nodes.play(2)
+    with pytest.raises(StaleMessageError):
+        nodes.handle(victim, join)
+    del nodes.memories[victim]  # a new run, or a SuperNode that was restarted
+    nodes.handle(victim, join)
+    new = RecipientKey.from_bytes(joined(nodes, victim).delivery_key).public_bytes
+    sealed_anew = seal_bytes(made, new, prefixed(b"group", scope, new))
+    reply: Any = nodes.handle(victim, {**old, "committee.sealed-key": sealed_anew})
+    number = vault.fields[REGISTRATION].number
+    vector = pads.read(reply["registration"], number + 1)
+    slots = number.to_bytes(8)
+    group = sha256(group_key_of(nodes, victim)).digest()
+    name = prefixed(prefixed(REGISTRATION.encode(), bytes(8)), slots, group)
+    for key in leaked:
+        info = prefixed(b"pads", scope, key.public_bytes, new)
+        vector = pads.difference(
+            vector, pads.pad(pads.agreed_key(key, new, info), name, number + 1)
+        )
+    place = joined(nodes, victim)
+    own_numbers = own_of(nodes.policies[victim], place, registered(nodes, victim), N, 0)
+    population = Population(place.terms.frame, N, K, place.announced.num_volunteers(N), 3)
+    expected = place.terms.rule.contribution(own_numbers, population)
+    assert vector[:-1].tolist() == expected.tolist()
 
 
 def test_members_sign_how_much_a_node_weighs() -> None:

@@ -95,13 +95,16 @@ class TestFiles:
             load(tmp_path / "missing.key")
 
     def test_trusted_keys(self, tmp_path: Path) -> None:
-        """Public keys are read one per line, with comments and empty lines, or as PEM blocks."""
+        """Public keys are read one per line, with comments and empty lines, and as PEM blocks."""
         lines = [key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) for key in TRUSTED]
         form, path = PublicFormat.SubjectPublicKeyInfo, tmp_path / "trusted"
         path.write_bytes(b"# nodes\r\n\r\n" + b" node@host\r\n".join(lines))
         assert list(load_trusted_keys(path)) == TRUSTED
         path.write_bytes(b"".join(key.public_bytes(Encoding.PEM, form) for key in TRUSTED))
         assert list(load_trusted_keys(str(path))) == TRUSTED
+        pem = TRUSTED[1].public_bytes(Encoding.PEM, form)
+        path.write_bytes(b"\n".join([lines[0], b"# one of another kind", pem, lines[2]]))
+        assert list(load_trusted_keys(path)) == TRUSTED
 
     def test_an_invalid_line_is_named(self, tmp_path: Path) -> None:
         """The error names the number of a line that has another kind of key, or none."""
@@ -112,6 +115,7 @@ class TestFiles:
             other.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH),
             b"nonsense",
             first[:-10],
+            TRUSTED[1].public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)[:-20],
         ):
             path.write_bytes(first + b"\n" + second + b"\n")
             with pytest.raises(

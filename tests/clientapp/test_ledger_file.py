@@ -1,6 +1,7 @@
 """Tests of the folder in which a node keeps what it has spent, across runs."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from dubhe_flwr.errors import DailyLimitError, RefusedError
 from dubhe_flwr.protocol import Memory
 from dubhe_flwr.protocol.node.memory import LabelBudget, Ledger
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.wire.messages import AppointRequest, JoinRequest, Roster
 from dubhe_flwr.rules import Prices
 
 JOIN = JoinRequest("prices", Prices().to_json(), 20, 2048, 100, 3, 100)
@@ -69,6 +70,22 @@ def test_what_a_node_has_spent_outlasts_a_crash(
     join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
     kept = tmp_path / ledger_name("3")
     assert flushed == [kept.stat().st_ino, tmp_path.stat().st_ino]
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_node_that_forgot_an_answer_leaves_the_epoch(tmp_path: Path, *, is_kept: bool) -> None:
+    """Flower stores the Context after the reply; if that fails, the file still has the number."""
+    node = Node(lambda _context: COUNTS, state_dir=tmp_path if is_kept else None)
+    context, request = node_context(3), AppointRequest(Roster(bytes(96)), (0, 1, 2))
+    join = replace(JOIN, has_agent=False, vault="committee")
+    node.handle(Envelope(b"e" * 16, "join", 1).seal(join), context)
+    before = context.state["dubhe"]
+    for sequence, noticed in ((2, False), (3, is_kept), (4, is_kept)):
+        match = "did not join this epoch" if noticed else "keys are not distinct"
+        with pytest.raises(RefusedError, match=match):
+            node.handle(Envelope(b"e" * 16, "appoint", sequence).seal(request), context)
+        context.state["dubhe"] = before
+    node.handle(Envelope(b"f" * 16, "join", 1).seal(join), context)
 
 
 def test_nodes_that_share_a_folder_keep_their_own_counts(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ class Node:
             return latest
         if self.spent < 5.0 * self.taken_at - 1e-9:
             return min(1.0, self.chance * average)
-        self.chance, self.taken_at = latest / average, self.spent
+        self.chance, self.taken_at = latest / average, max(self.spent, 1 / 36)
         return latest
 
 

@@ -34,7 +34,14 @@ _PATIENCE: Final = 5.0
 """A node adopts a new probability only once its label counts have spent this many times as much of
 their budget as they had spent when it adopted the old one."""
 
-_VERSION: Final = 13
+_LEAST_TAKEN: Final = 1.0 / 36.0
+"""A node takes its first probability as if its labels had spent at least this much: one warm sum
+with the default noise. With more noise a sum costs less, and would leave room for more than three
+probabilities."""
+
+_NUMBER_BYTES: Final = 8
+
+_VERSION: Final = 14
 _VERSION_KEY: Final = "version"
 _Told = tuple[float, float, float]  # spent, probability and taken_at
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
@@ -70,9 +77,8 @@ class LabelBudget(Hidden):
 
     Each sum spends a part of the budget. Draws gradually reveal the probability P with which they
     are made. So a node keeps P, relative to V / N, until its label counts have spent five times as
-    much of the budget as they had spent when it adopted this P. With the default noise, each sum
-    spends at least one thirty-sixth of the budget, so a node adopts at most three such
-    probabilities.
+    much of the budget as they had spent when it adopted this P, and at least five thirty-sixths.
+    This leaves room for three such probabilities, whatever the noise.
 
     If label counts change and change back, their budget continues where it left off. This also
     holds if two runs at once balance different histograms of a node's data. Only digests of the
@@ -137,7 +143,7 @@ class LabelBudget(Hidden):
 
     def drawn(self, probability: float) -> "LabelBudget":
         """Return the budget after a draw with a new probability."""
-        return replace(self, probability=probability, taken_at=self.spent)
+        return replace(self, probability=probability, taken_at=max(self.spent, _LEAST_TAKEN))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -195,10 +201,17 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Ledger(Hidden):
-    """What a node has spent across runs: its day's allowance and its budget of sums."""
+    """What a node keeps across runs: what it has spent, and which requests it has answered."""
 
     allowance: Allowance = Allowance()
     budget: LabelBudget = LabelBudget()
+    # The latest epochs, concatenated: each one's identity and the last number answered in it.
+    answered: bytes = b""
+
+    def last_answered(self) -> dict[bytes, int]:
+        """Return the number of the last request answered in each of the latest epochs."""
+        rows = split(self.answered, EPOCH_ID_BYTES + _NUMBER_BYTES)
+        return {row[:EPOCH_ID_BYTES]: int.from_bytes(row[EPOCH_ID_BYTES:]) for row in rows}
 
     def to_fields(self) -> Fields:
         """Return what the node keeps on its own host."""
@@ -247,17 +260,23 @@ class Memory(Hidden):
         """Return the memory that was kept. Raises `MalformedMessageError` if it cannot be read."""
         return _decoded(cls, kept)
 
-    @property
-    def ledger(self) -> Ledger:
-        """What the node has spent across runs."""
-        return Ledger(self.allowance, self.budget)
+    def ledger_after(self, before: Ledger) -> Ledger:
+        """Return the ledger after the last request, given the ledger before it."""
+        answered = before.last_answered()
+        answered[self.epoch] = max(answered.pop(self.epoch, 0), self.sequence)
+        rows = [epoch + number.to_bytes(_NUMBER_BYTES) for epoch, number in answered.items()]
+        return Ledger(self.allowance, self.budget, b"".join(rows[-REMEMBERED_EPOCHS:]))
 
     def with_ledger(self, ledger: Ledger) -> "Memory":
         """Return the memory with what other runs have spent, taken from a ledger.
 
-        The ledger may have been lost in the meantime, so the amount spent never decreases.
+        The ledger may have been lost in the meantime, so the amount spent never decreases. The
+        memory may have been lost, too: Flower stores it after it has sent the reply. A node that
+        forgot what it answered would use the same pads again, so it leaves the epoch.
         """
         joined = self.joined
+        if ledger.last_answered().get(self.epoch, 0) > self.sequence:
+            joined = None
         if joined is not None:
             joined = replace(joined, budget=joined.budget.merged(ledger.budget))
         allowance = self.allowance.merged(ledger.allowance)

@@ -144,6 +144,21 @@ def test_a_ledger_carries_what_other_runs_spent() -> None:
     )
 
 
+def test_a_ledger_remembers_the_latest_epochs() -> None:
+    """It has the largest number answered in each, whichever run was answered last."""
+    ledger = Ledger()
+    for number in range(REMEMBERED_EPOCHS + 2):
+        memory = Memory(sequence=number, epochs=number.to_bytes(16))
+        ledger = memory.ledger_after(ledger)
+    ledger = Memory(sequence=1, epochs=(40).to_bytes(16)).ledger_after(ledger)
+    told = ledger.last_answered()
+    assert [int.from_bytes(epoch) for epoch in told] == [*range(2, 40), *range(41, 66), 40]
+    assert all(number == int.from_bytes(epoch) for epoch, number in told.items())
+    for sequence, joined in ((31415, JOINED), (31414, None)):
+        memory = replace(MEMORY, sequence=sequence)
+        assert memory.with_ledger(MEMORY.ledger_after(ledger)).joined == joined
+
+
 def test_a_ledger_that_is_lost_resets_nothing_during_a_run() -> None:
     """A lost or older ledger resets nothing: the node's own memory says what it has spent."""
     counts, others = (4, 5), (9, 20, 30)
