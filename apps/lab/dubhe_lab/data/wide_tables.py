@@ -70,7 +70,7 @@ def _in_range(grid: Grid, client: str | None, classes: str) -> list[str]:
             f"classes={classes!r} has to name two columns from left to right, and none between "
             "them may name the clients."
         )
-    if grid.kind == "file" and not words.are_ascending(list(filter(words.is_number, columns))):
+    if grid.kind == "file" and not words.are_ascending(list(filter(_may_be_count, columns))):
         raise DataError(
             f"{grid.name}: the first line, {shown(grid.headings)}, may be a client; give "
             "--no-heading, or name the classes in words."
@@ -97,7 +97,7 @@ def _find_clients(grid: Grid) -> str:
     is_heading = words.is_noun_of_clients(first) and not any(map(words.is_noun_of_clients, cells))
     is_numbered |= is_heading and words.are_ascending(others)
     are_classes = is_numbered or all(map(words.is_word, others))
-    all_numbers = all(map(words.is_number, grid.headings))
+    all_numbers = all(map(_may_be_count, grid.headings))
     if grid.kind == "file" and (all_numbers or (are_names and not are_classes)):
         raise _refused(
             grid,
@@ -112,6 +112,11 @@ def _find_clients(grid: Grid) -> str:
         what = f"the first column, {first!r}, may name the clients or be a class;"
         raise _refused(grid, rows, what)
     return first
+
+
+def _may_be_count(heading: str) -> bool:
+    """Return whether a heading is a number, so that the first line may be a client."""
+    return words.is_number(heading) or are_counts([heading])
 
 
 def _is_crosstab(first: str, others: Sequence[str], cells: Sequence[str]) -> bool:
