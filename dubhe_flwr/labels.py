@@ -41,10 +41,11 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
     """
     if not (isinstance(num_classes, Integral) and num_classes >= 1):
         raise DataError(f"num_classes={num_classes!r} must be a whole number from 1 up.")
-    if isinstance(data, Mapping):
+    is_frame = hasattr(data, "columns") and hasattr(data, "__array__")
+    if isinstance(data, Mapping) or is_frame:
         raise DataError(
-            f"A {type(data).__name__} is a batch of samples; give its label column, such as "
-            f"batch[{label!r}]."
+            f"A {type(data).__name__} is a {'table' if is_frame else 'batch'} of samples; give its "
+            f"label column, such as {'frame' if is_frame else 'batch'}[{label!r}]."
         )
     try:
         labels = np.asarray(labels_of(data, label))
@@ -57,7 +58,8 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
         ) from None
     if labels.ndim != 1:
         raise DataError(f"The labels have shape {labels.shape}, not (M,): {_remedy(labels)}.")
-    whole = labels.astype(np.int64) if labels.dtype.kind in "iufb" else np.empty(0)
+    with np.errstate(invalid="ignore"):  # a missing label is refused below
+        whole = labels.astype(np.int64) if labels.dtype.kind in "iufb" else np.empty(0)
     if not np.array_equal(whole, labels):
         raise DataError(
             f"The labels are {labels.dtype} of shape {labels.shape}; give whole numbers, one for "

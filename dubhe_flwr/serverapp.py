@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from logging import INFO
 from math import inf
 from typing import Any, Final, cast
@@ -21,7 +22,7 @@ from dubhe_flwr.adapter.transport import (
     patience,
     send_over_grid,
 )
-from dubhe_flwr.adapter.wrapped import layers, taking_all_nodes
+from dubhe_flwr.adapter.wrapped import call_start, layers, taking_all_nodes
 from dubhe_flwr.protocol import Plan
 
 __all__ = ["Dubhe", "Selection"]
@@ -51,6 +52,7 @@ class Selection(Selecting[Strategy], Strategy):
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+        **own: Any,
     ) -> Result:
         """Run all rounds, or the remaining ones after a checkpoint.
 
@@ -58,7 +60,8 @@ class Selection(Selecting[Strategy], Strategy):
         of a checkpoint replaces `initial_arrays`. Without a checkpoint, each call is a new run, in
         which all nodes register again; with one, it continues the run.
 
-        If the wrapped strategy overrides `start`, its own version runs the rounds.
+        If the wrapped strategy overrides `start`, its own version runs the rounds. It gets the
+        arguments that its signature has, and any further ones in `own`.
         """
         run = self.driver.run
         if is_remote(grid):
@@ -81,6 +84,7 @@ class Selection(Selecting[Strategy], Strategy):
                 train_config,
                 evaluate_config,
                 evaluate if run.keeps_checkpoints or evaluate_fn else None,
+                **own,
             )
         finally:
             self.driver.stop()
@@ -110,8 +114,7 @@ class Selection(Selecting[Strategy], Strategy):
         ours = {name: getattr(self, name) for name in _METHODS_OF_START}
         started: Any = object.__new__(type(type(self).__name__, (kind,), ours))
         started.__dict__ = vars(self.strategy)
-        start: Callable[..., Any] = started.start
-        return start
+        return partial(call_start, started.start, Strategy.start)
 
     def select(self, server_round: int, grid: Grid) -> Plan:
         """Return who trains in a round, for your own training loop.

@@ -121,6 +121,8 @@ SEVERAL = np.array([[1, 1, 0, 0], [0, 1, 0, 1]])
         (["41"], r"<U2 of shape \(1,\); give whole numbers"),
         ([{"label": 41}], r"object of shape \(1,\); give whole numbers"),
         ({"image": [0], "label": [41]}, r"A dict is a batch .* such as batch\['species'\]"),
+        (pd.DataFrame({"species": [41], "size": [3]}), r"table .* such as frame\['species'\]"),
+        (pd.DataFrame({"species": [41]}), r"A DataFrame is a table of samples"),
         (3, r"cannot be found \(TypeError\)"),
         (Broken(), r"cannot be found \(RuntimeError\)"),
         (DataLoader(TENSORS, sampler=SubsetRandomSampler([0])), "takes 1 of 4 samples; give an ar"),
@@ -132,3 +134,10 @@ def test_what_is_no_vector_of_labels_is_refused(data: Any, sentence: str) -> Non
     with pytest.raises(DataError, match=sentence) as error:
         count_labels(data, 4, label="species")
     assert "41" not in str(error.value)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_missing_label_is_refused_without_a_warning() -> None:
+    """NumPy would warn that it cannot cast NaN, with a line of this package."""
+    with pytest.raises(DataError, match=r"float64 of shape \(2,\); give whole numbers"):
+        count_labels([0.0, np.nan], 4)

@@ -1,8 +1,9 @@
 """Checks the wrapped strategy, makes it train all selected nodes, and saves its state."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from inspect import Parameter, signature
 from itertools import pairwise
 from logging import WARNING
 from traceback import walk_stack
@@ -98,6 +99,42 @@ def _check_noise(layer: Any, num_participants: int) -> None:
 
 def _num_sampled(layer: Any) -> Any:
     return getattr(layer, "__dict__", {}).get("num_sampled_clients")
+
+
+def call_start(start: Callable[..., Any], flowers: Any, *given: Any, **own: Any) -> Any:
+    """Call a strategy's own `start` with those of Flower's arguments that its signature has.
+
+    The first three, which are the Grid, the model and the number of rounds, may have other names.
+
+    Parameters
+    ----------
+    start, flowers : callable
+        The strategy's own method, and Flower's.
+    *given
+        All arguments of Flower's, in its order.
+    **own
+        Arguments that only the strategy's own method has.
+
+    Raises
+    ------
+    SettingsError
+        If `start` does not take an argument that differs from Flower's default.
+    """
+    taken = signature(start).parameters
+    kinds = [each.kind for each in taken.values()]
+    if Parameter.VAR_POSITIONAL in kinds:
+        return start(*given, **own)
+    _, *usual = signature(flowers).parameters.values()
+    num_placed = min(3, sum(kind <= Parameter.POSITIONAL_OR_KEYWORD for kind in kinds))
+    for argument, value in list(zip(usual, given, strict=True))[num_placed:]:
+        if argument.name in taken or Parameter.VAR_KEYWORD in kinds:
+            own[argument.name] = value
+        elif value != argument.default:
+            raise SettingsError(
+                f"{start.__qualname__} takes no {argument.name}; add it to the method's arguments "
+                "(with checkpoint_dir, a strategy's own start needs evaluate_fn)."
+            )
+    return start(*given[:num_placed], **own)
 
 
 @contextmanager

@@ -398,6 +398,29 @@ def test_a_custom_start_may_call_super(tmp_path: Path) -> None:
     assert grid.batches == []
 
 
+def test_a_custom_start_gets_the_arguments_that_it_has(tmp_path: Path) -> None:
+    """It may have other names, fewer arguments and some of its own; what it lacks is refused."""
+
+    class Brief(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def start(self, grid: Any, model: Any, rounds: int, *, timeout: float, note: str) -> Any:
+            for server_round in range(1, rounds + 1):
+                messages = self.configure_train(server_round, model, ConfigRecord(), grid)
+                self.aggregate_train(server_round, grid.send_and_receive(messages))
+            return rounds, timeout, note
+
+    strategy, grid = TRAIN.dubhe(Brief(), **PLAIN), TRAIN.grid()
+    found: Any = strategy.start(grid, ArrayRecord(MODEL), 2, note="kept")
+    assert found == (2, 3600, "kept")
+    assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
+    for options, given in (
+        ({"checkpoint_dir": tmp_path}, {}),
+        ({}, {"evaluate_fn": lambda _round, _arrays: None}),
+    ):
+        strategy = TRAIN.dubhe(Brief(), **PLAIN, **options)
+        with pytest.raises(SettingsError, match=r"Brief.start takes no evaluate_fn; add it to"):
+            strategy.start(grid, ArrayRecord(MODEL), 2, note="", **given)
+
+
 def test_results_from_unselected_clients_do_not_crash_aggregation() -> None:
     """A result from a client outside the plan is aggregated last."""
     strategy, grid = FIT.dubhe(), FIT.grid()

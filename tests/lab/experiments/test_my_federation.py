@@ -308,10 +308,10 @@ def test_the_command_gives_the_functions_figures(tmp_path: Path) -> None:
     for option, named in (("--emd", "--emd"), ("--rounds", "--num-rounds or --rounds")):
         refused = call("study", *options, option, "3")
         assert refused.code == 2
-        sentence = "is for drawn federations; leave it out with --label-counts."
+        sentence = "is for generated federations; leave it out with --label-counts."
         assert f"{named} {sentence}" in refused.err
     for option in ("--equal-weights", "--no-heading", "--classes=a..b", "--client-column=a"):
-        sentence = f"{option.partition('=')[0]} is for --label-counts; leave it out in drawn"
+        sentence = f"{option.partition('=')[0]} is for --label-counts; leave it out in generated"
         assert sentence in call("study", option).err
     same_file = call("study", *options, "--json", str(file))
     assert "give --json the name of another file" in same_file.err

@@ -1,4 +1,4 @@
-"""`dubhe study`: select clients without training a model, in a drawn federation or your own."""
+"""`dubhe study`: select clients without training a model, in a generated federation or your own."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
@@ -66,7 +66,7 @@ def _study(
 ) -> None:
     """Select clients without training, and show how balanced and varied their data is.
 
-    Compares Dubhe with random selection and a greedy oracle in a drawn federation. With
+    Compares Dubhe with random selection and a greedy oracle in a generated federation. With
     --label-counts it studies your own federation and says whether Dubhe would help it.
     """
     _check_rule(settings.selection)
@@ -79,7 +79,7 @@ def _study(
         }
         _study_own(settings, label_counts, json, of_table, equal_weights=equal_weights)
         return
-    _refuse_given(_OF_TABLES, "is for --label-counts; leave it out in drawn federations.")
+    _refuse_given(_OF_TABLES, "is for --label-counts; leave it out in generated federations.")
     if figure is not None and figure.suffix != ".png":
         raise SettingsError(f"figure={str(figure)!r} has to end in .png.")
     writable_file(json)
@@ -137,7 +137,7 @@ def _study_own(
     equal_weights: bool,
 ) -> None:
     """Study the federation of a table; show what was read before the study begins."""
-    _refuse_given(_OF_DRAWN, "is for drawn federations; leave it out with --label-counts.")
+    _refuse_given(_OF_DRAWN, "is for generated federations; leave it out with --label-counts.")
     writable_file(json)
     if json is not None and json.resolve() == label_counts.resolve():
         raise SettingsError(f"{json} holds the label counts; give --json the name of another file.")

@@ -29,6 +29,9 @@ _ROWS: Final = _set(
 _TOTALS: Final = _set(
     "all alle gesamt gesamtergebnis grand insgesamt overall somme subtotal suma sum summe total"
 )
+_STATISTICS: Final = _set(
+    "average avg dev deviation max maximum mean median min minimum mittelwert moyenne standard std"
+)
 _SIZES: Final = _set("n num size samples count examples")
 _NUMBERING: Final = _set("code id idx index indices nr number row unnamed")
 _ATTRIBUTES: Final = _set(
@@ -63,6 +66,13 @@ def names_clients(heading: str) -> bool:
     return not names_rows(heading) and not _CLIENTS.isdisjoint(_words(heading))
 
 
+def is_noun_of_clients(cell: str) -> bool:
+    """Return whether a cell is a heading of clients, such as `client_id`, and names none itself."""
+    own = _words(cell)
+    is_numbered = any(letter.isdecimal() for letter in cell)
+    return not is_numbered and names_clients(cell) and (_CLIENTS | _NUMBERING).issuperset(own)
+
+
 def names_rows(heading: str) -> bool:
     """Return whether a column with this heading names one class or sample in each row."""
     return not _ROWS.isdisjoint(_words(heading))
@@ -79,6 +89,17 @@ def is_total_row(cell: str) -> bool:
     """Return whether a row calls itself a total; `Total Health` is a client."""
     own = _words(cell)
     return bool(own) and _TOTALS.issuperset(own)
+
+
+def is_statistic_row(cell: str) -> bool:
+    """Return whether a row calls itself a mean or another statistic of the rows."""
+    own = _words(cell)
+    return bool(own) and _STATISTICS.issuperset(own)
+
+
+def has_total(cell: str) -> bool:
+    """Return whether a row may call itself the total of some rows, such as `North Total`."""
+    return not _TOTALS.isdisjoint(_words(cell))
 
 
 def is_no_class(heading: str) -> bool:

@@ -36,6 +36,7 @@ def read_wide(grid: Grid, client_column: str | None, classes: str | None) -> Lab
     totals = _totals(grid.name, rows[columns], is_told=classes is not None)
     kept = [heading for heading in columns if heading not in totals]
     counts = counts_of(grid.name, rows[kept])
+    _check_rows(grid.name, rows[others], counts)
     if classes is None:
         _check_columns(grid, client, rows, kept, counts)
     for place, row in zip(total_rows.index, counts_of(grid.name, total_rows[kept]), strict=True):
@@ -69,7 +70,7 @@ def _in_range(grid: Grid, client: str | None, classes: str) -> list[str]:
             f"classes={classes!r} has to name two columns from left to right, and none between "
             "them may name the clients."
         )
-    if grid.kind == "file" and not words.are_ascending(list(filter(words.is_number, columns))):
+    if grid.kind == "file" and not words.are_ascending(list(filter(_may_be_count, columns))):
         raise DataError(
             f"{grid.name}: the first line, {shown(grid.headings)}, may be a client; give "
             "--no-heading, or name the classes in words."
@@ -93,8 +94,10 @@ def _find_clients(grid: Grid) -> str:
     are_names = grid.has_index or all(map(words.is_word, cells))
     is_numbered = len(others) >= 3 and words.count_up(others)
     is_numbered &= words.names_clients(first) or words.is_unnamed(first)
+    is_heading = words.is_noun_of_clients(first) and not any(map(words.is_noun_of_clients, cells))
+    is_numbered |= is_heading and words.are_ascending(others)
     are_classes = is_numbered or all(map(words.is_word, others))
-    all_numbers = all(map(words.is_number, grid.headings))
+    all_numbers = all(map(_may_be_count, grid.headings))
     if grid.kind == "file" and (all_numbers or (are_names and not are_classes)):
         raise _refused(
             grid,
@@ -109,6 +112,11 @@ def _find_clients(grid: Grid) -> str:
         what = f"the first column, {first!r}, may name the clients or be a class;"
         raise _refused(grid, rows, what)
     return first
+
+
+def _may_be_count(heading: str) -> bool:
+    """Return whether a heading is a number, so that the first line may be a client."""
+    return words.is_number(heading) or are_counts([heading])
 
 
 def _is_crosstab(first: str, others: Sequence[str], cells: Sequence[str]) -> bool:
@@ -174,6 +182,23 @@ def _totals(name: str, cells: pd.DataFrame, *, is_told: bool) -> list[str]:
     )
 
 
+def _check_rows(name: str, cells: pd.DataFrame, counts: NDArray[np.int64]) -> None:
+    """Refuse rows that call themselves a statistic, or a total of the rows above them."""
+    for at, row in enumerate(cells.to_numpy()):
+        why = ""
+        if any(map(words.is_statistic_row, row)):
+            why = "seems to be a statistic of the others; leave it out, or rename it"
+        elif any(map(words.has_total, row)):
+            above = np.cumsum(counts[:at][::-1], axis=0)[1:]
+            why = "is the sum of rows above it; leave it out" if _holds(above, counts[at]) else ""
+        if why:
+            raise DataError(f"{name}, {cells.index[at]}: the row {' '.join(row)!r} {why}.")
+
+
+def _holds(rows: NDArray[np.int64], row: NDArray[np.int64]) -> bool:
+    return bool((rows == row).all(axis=1).any())
+
+
 def _check_columns(
     grid: Grid,
     client: str | None,
@@ -189,17 +214,21 @@ def _check_columns(
         is_bare = grid.kind == "file without heading" and at == 0 and client is not None
         is_distinct = is_bare and len(np.unique(column)) == len(column)
         is_inner = grid.kind == "array" and 0 < at < len(columns) - 1
+        is_constant = len(column) >= 10 and 0 < column.min() == column.max()
         if words.is_unnamed(name):
             what = "has no name; name it, or"
         elif words.is_no_class(name):
             what = "seems to describe clients or samples; leave it out, or"
         elif is_distinct or (words.number_rows(column) and not is_inner):
             what = "ascends or never repeats a number, as numbers of clients do; leave it out, or"
+        elif is_constant and (counts != counts[0]).any():
+            what = "has the same number in every row; leave it out if it is a setting, or"
         else:
             continue
         raise _refused(grid, rows, f"the column {name!r} {what}")
-    if len(counts) >= 2 and (counts.sum(axis=1) == 100).all():
-        raise _refused(grid, rows, "every row adds up to 100, as percentages do; write counts, or")
+    if len(counts) >= 2 and (abs(counts.sum(axis=1) - 100) <= 2).all():  # they may be rounded
+        why = "every row adds up to about 100, as percentages do; write counts, or"
+        raise _refused(grid, rows, why)
     begins = [str(number) for number in counts[:1].ravel()]
     if grid.kind == "file" and len(columns) >= 4 and words.count_up(begins):
         raise _refused(grid, rows, f"{rows.index[0]} may be a second heading; leave it out, or")
