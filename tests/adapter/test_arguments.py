@@ -123,9 +123,7 @@ def test_noise_for_another_number_of_clients_is_refused(
     api: Api, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The error has both numbers; a wrapper that fits gets one warning in the log."""
-    with pytest.raises(
-        SettingsError, match=r"num_sampled_clients=5 .* Dubhe's num_participants=6"
-    ):
+    with pytest.raises(SettingsError, match=r"num_sampled_clients=5 .* Dubhe's num_participants=6"):
         api.dubhe(api.private(kind, api.wrapped(), 5))
     api.dubhe(api.wrapped())
     assert "dubhe:" not in caplog.text
