@@ -43,8 +43,9 @@ def test_the_table_holds_what_was_measured() -> None:
 def test_each_measurement_says_where_it_comes_from() -> None:
     """Each file has seed, device, versions, and a command without personal folders."""
     for path in DOCS.glob("*/cells/training/*.json"):
-        provenance = json.loads(path.read_text(encoding="utf-8"))["provenance"]
-        assert provenance["seed"] in range(10), path
+        content = json.loads(path.read_text(encoding="utf-8"))
+        provenance, config = content["provenance"], content["cell"]["config"]
+        assert provenance["seed"] == config["seed"] >= 0, path
         assert provenance["device"], path
         assert {"torch", "flwr", "dubhe_flwr"} <= provenance["versions"].keys(), path
         assert provenance["command"].startswith(("dubhe paper ", "dubhe reproduce ")), path
