@@ -32,7 +32,7 @@ _VERDICTS: Final = {
     "little": "Dubhe helps a little here.",
     "not": "Dubhe hardly helps here.",
 }
-_NINE_OF_TEN: Final = {"much": (2.2, 18.2), "little": (-0.4, 4.5), "not": (-0.6, 0.8)}
+_NINE_OF_TEN: Final = {"much": (4.2, 16.9), "little": (-1.6, 4.9), "not": (-1.9, 1.7)}
 _MOST_POINTS: Final = 15.0
 _FITTED_CLASSES: Final = 10
 _FITTED_CLIENTS: Final = range(25, 301)
