@@ -60,6 +60,11 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
         raise DataError(f"The labels have shape {labels.shape}, not (M,): {_remedy(labels)}.")
     with np.errstate(invalid="ignore"):  # a missing label is refused below
         whole = labels.astype(np.int64) if labels.dtype.kind in "iufb" else np.empty(0)
+    if labels.dtype.kind in "US":
+        raise DataError(
+            f"The labels are strings, of shape {labels.shape}; number the classes from 0, in the "
+            "same way on every node."
+        )
     if not np.array_equal(whole, labels):
         raise DataError(
             f"The labels are {labels.dtype} of shape {labels.shape}; give whole numbers, one for "

@@ -118,7 +118,7 @@ SEVERAL = np.array([[1, 1, 0, 0], [0, 1, 0, 1]])
         (np.array(41), r"shape \(\), not \(M,\): give one whole number for each sample"),
         (SimpleNamespace(labels=SEVERAL), r"shape \(2, 4\)"),
         ([0.5, 41], r"float64 of shape \(2,\); give whole numbers, one for each"),
-        (["41"], r"<U2 of shape \(1,\); give whole numbers"),
+        (["41"], r"strings, of shape \(1,\); number the classes from 0"),
         ([{"label": 41}], r"object of shape \(1,\); give whole numbers"),
         ({"image": [0], "label": [41]}, r"A dict is a batch .* such as batch\['species'\]"),
         (pd.DataFrame({"species": [41], "size": [3]}), r"table .* such as frame\['species'\]"),

@@ -253,8 +253,7 @@ class SelectionDriver:
         begin = last_came = time.monotonic()
         if there < expected and seconds:
             nodes = counted(expected, "node", "nodes")
-            waiting = "dubhe: waiting up to %.0f s for %s; %s connected so far"
-            log(INFO, waiting, seconds, nodes, there)
+            log(INFO, "dubhe: waiting for %s; %s connected so far", nodes, there)
         while there < expected and (now := time.monotonic()) - begin <= seconds:
             if there and now - last_came > patience():
                 break

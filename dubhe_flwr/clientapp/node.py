@@ -89,8 +89,8 @@ class Node(Limits):
     signing_key : Ed25519PrivateKey or callable (Context) -> Ed25519PrivateKey, optional
         The node's own key for signatures; see `load_signing_key`.
     trusted_keys : iterable of Ed25519PublicKey, or callable (Context) -> iterable, optional
-        The public keys of all nodes, including this one, which reach the node on a path that
-        bypasses the server; see `load_trusted_keys`. With both keys, the node takes part only if
+        The public keys of all nodes, including this one, which reach the node out of band, not
+        through the server; see `load_trusted_keys`. With both keys, the node takes part only if
         every other node proves that it holds a trusted key. With neither, the node warns once
         about what is not protected.
     state_dir : path-like or callable (Context) -> path-like, optional

@@ -253,7 +253,7 @@ def test_waiting_for_nodes_ends(api: Api, caplog: pytest.LogCaptureFixture) -> N
         api.run(strategy, grid, 1)
     waits = [line for line in caplog.messages if "expected nodes" in line or "waiting" in line]
     assert waits == [
-        "dubhe: waiting up to 0 s for 25 nodes; 24 connected so far",
+        "dubhe: waiting for 25 nodes; 24 connected so far",
         "dubhe: 24 of 25 expected nodes connected within 0 s; continuing with these",
     ]
 

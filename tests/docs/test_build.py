@@ -76,7 +76,7 @@ def test_tables_are_those_of_the_code() -> None:
 def test_the_options_of_commands_are_filled_in(built: Path) -> None:
     """The tables of options come from the command line itself."""
     page = (built / "reference/command_line.html").read_text()
-    assert page.count("Seed of everything: same seed, same sets, same accuracies.") == 2
+    assert page.count("Seed of everything: same seed, same clients, same accuracies.") == 2
     (seed,) = set(re.findall(r"--seed<.*?</tr>", page, re.DOTALL))
     assert ">0<" in seed
 

@@ -51,7 +51,7 @@ class FederationSettings(CommandSettings):
     rho: float = option(10.0, "Global skew: the largest class's size divided by the smallest's.")
     emd: float = option(1.5, "How much clients differ, from 0 (all alike) to 2 (no overlap).")
     generator: PartitionKind = option("dirichlet", "How clients are drawn: dirichlet or mixture.")
-    seed: int = option(0, "Seed of everything: same seed, same sets, same accuracies.", least=0)
+    seed: int = option(0, "Seed of everything: same seed, same clients, same accuracies.", least=0)
 
     def can_be_drawn(self, num_classes: int) -> bool:
         """Return whether a federation can have this skew."""
@@ -228,7 +228,7 @@ class ExperimentSettings(CommandSettings):
     num_rounds: int = option(200, "Rounds per method.", least=1, spelt=("--num-rounds", "--rounds"))
     encrypted: bool = option(
         default=False,
-        about="Encrypt, as real nodes do; plain selects the same sets faster.",
+        about="Encrypt, as real nodes do; plain selects the same clients faster.",
         spelt=("--encrypted/--plain",),
     )
 

@@ -71,7 +71,7 @@ def _report(_options: PaperSettings, results: Results) -> Section:
         [
             Table(
                 "Points of accuracy gained over random selection alone",
-                ("instead", "client\nupdates", "with random\nselection", "with Dubhe"),
+                ("remedy", "client\nupdates", "with random\nselection", "with Dubhe"),
                 rows,
             )
         ]

@@ -185,7 +185,7 @@ def _table(title: str, of_methods: Mapping[str, Seeds]) -> Table:
             "method",
             "accuracy\n%",
             f"rounds to\n{_target(title):.0%}",
-            "cover-\nage %",
+            "coverage\n%",
             "EMD*",
             "local\nEMD",
             "sec.",

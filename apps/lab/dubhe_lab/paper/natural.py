@@ -200,7 +200,7 @@ def _table(name: str, of_ways: Mapping[str, Seeds]) -> Table:
             "balanced\naccuracy %",
             "worst\nrecall %",
             "EMD*",
-            "cover-\nage %",
+            "coverage\n%",
             "server\nlearns",
             "extra\nwork",
         ),
