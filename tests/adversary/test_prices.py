@@ -367,7 +367,7 @@ class TestTheBudget:
 
 
 def chances(nodes: Nodes) -> list[float]:
-    """Return each node's probability to volunteer, relative to the average."""
+    """Return each node's probability of volunteering, relative to the average."""
     return [joined(nodes, node_id).budget.probability for node_id in nodes.ids]
 
 
