@@ -220,7 +220,10 @@ class Ledger(Hidden):
     @classmethod
     def from_fields(cls, kept: Mapping[str, object]) -> "Ledger":
         """Return the ledger that was kept. Raises `MalformedMessageError` if it cannot be read."""
-        return _decoded(cls, kept)
+        ledger = _decoded(cls, kept)
+        if len(ledger.answered) % (EPOCH_ID_BYTES + _NUMBER_BYTES):
+            raise MalformedMessageError("The answered requests in the ledger are cut off.")
+        return ledger
 
 
 @dataclass(frozen=True, slots=True, repr=False)

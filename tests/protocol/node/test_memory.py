@@ -18,6 +18,7 @@ from dubhe_flwr.protocol.node.memory import (
     Reading,
     Registration,
 )
+from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.rules import Paper
 
@@ -157,6 +158,15 @@ def test_a_ledger_remembers_the_latest_epochs() -> None:
     for sequence, joined in ((31415, JOINED), (31414, None)):
         memory = replace(MEMORY, sequence=sequence)
         assert memory.with_ledger(MEMORY.ledger_after(ledger)).joined == joined
+
+
+def test_a_ledger_whose_answers_are_cut_off_is_refused() -> None:
+    """A file that lost some bytes is refused, not read as other epochs."""
+    whole = Memory(sequence=3, epochs=bytes(EPOCH_ID_BYTES)).ledger_after(Ledger())
+    assert Ledger.from_fields(whole.to_fields()) == whole
+    cut = replace(whole, answered=whole.answered[:-1])
+    with pytest.raises(MalformedMessageError, match="cut off"):
+        Ledger.from_fields(cut.to_fields())
 
 
 def test_a_ledger_that_is_lost_resets_nothing_during_a_run() -> None:
