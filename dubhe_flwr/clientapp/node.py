@@ -78,8 +78,8 @@ class Node(Limits):
     Parameters
     ----------
     label_counts : callable (Context) -> array_like of int, shape (C,)
-        Returns the node's samples per class, or per bin of any other histogram that rounds should
-        balance, such as sensitive groups. Called at each registration.
+        Returns how many samples the node has of each class, or in each bin of any other histogram
+        that rounds should balance, such as sensitive groups. Called at each registration.
     willing : callable (Context, int) -> bool, optional (default: always)
         Returns whether the node trains in a round; for round 0, whether it takes part at all.
     simulated : bool or callable (Context) -> bool (default: False)
@@ -89,10 +89,10 @@ class Node(Limits):
     signing_key : Ed25519PrivateKey or callable (Context) -> Ed25519PrivateKey, optional
         The node's own key for signatures; see `load_signing_key`.
     trusted_keys : iterable of Ed25519PublicKey, or callable (Context) -> iterable, optional
-        The public keys of all nodes, including this one, which reach the node out of band, not
-        through the server; see `load_trusted_keys`. With both keys, the node takes part only if
-        every other node proves that it holds a trusted key. With neither, the node warns once
-        about what is not protected.
+        The public keys of all nodes, including this node's own. They must reach the node out of
+        band, not through the server; see `load_trusted_keys`. If `signing_key` and `trusted_keys`
+        are both set, the node takes part only if every other node proves that it holds a trusted
+        key. If neither is set, the node warns once about what is not protected.
     state_dir : path-like or callable (Context) -> path-like, optional
         A folder on the node's own host. There the node records, across runs, how much of its daily
         limits it has used and how many sums its label counts have entered; without it, each run

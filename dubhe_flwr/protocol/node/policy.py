@@ -50,7 +50,7 @@ class Limits:
         within a run or, with `state_dir`, across runs. If the node is asked again to make a key,
         join a committee, register or open a sum, the request counts as another epoch. Beyond a
         limit, the node refuses requests before it does any work. The limits do not bind a simulated
-        node. A draw for H times K volunteers counts as H draws.
+        node. A draw with V expected volunteers counts as V / K draws, rounded up.
 
     Raises
     ------

@@ -231,8 +231,8 @@ def _stages(method: str, num_clients: int, costs: Sequence[RoundCost], num_real:
     then = sorted(following, key=lambda cost: cost.server_seconds)[len(following) // 2]
     sample = "" if num_real == num_clients else f", extrapolated from {num_real} of them"
     return Table(
-        f"N = {num_clients}, {method}. The round that registers and a later one; CPU time of the "
-        f"server, and of all clients together{sample}.",
+        f"N = {num_clients}, {method}. A round that begins with a registration, and a later one; "
+        f"CPU time of the server, and of all clients together{sample}.",
         ("stage", "messages", "KB down", "KB up", "server", "clients"),
         [*_rows("registers: ", first), *_rows("then: ", then)],
     )

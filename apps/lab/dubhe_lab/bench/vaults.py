@@ -219,7 +219,7 @@ def _size(message: Message) -> int:
 
 def _of_an_exchange(costs: Mapping[tuple[str, int, int], Mapping[str, float]]) -> Table:
     return Table(
-        "One sum over N nodes of C classes with pinned keys: median CPU time. A node hides its "
+        "One sum over N nodes with pinned keys and C classes: median CPU time. A node hides its "
         "numbers and reads the sum, a member opens it, and the server adds up the vectors. Sizes "
         "count the fields, without the header.",
         ("", "node", "node, up / down", "member", "member, up / down", "server"),

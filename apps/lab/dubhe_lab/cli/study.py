@@ -48,7 +48,7 @@ def _study(
         ),
     ] = None,
     no_heading: Annotated[
-        bool, typer.Option("--no-heading", help="Your table has no heading line.")
+        bool, typer.Option("--no-heading", help="Your table has no header row.")
     ] = False,
     client_column: Annotated[
         str | None, typer.Option(help="Your table's column of client names.")

@@ -184,7 +184,9 @@ class TrainingSettings(CommandSettings):
     local_loss: Literal["plain", "balanced", "adjusted"] = option(
         "plain", "The clients' loss: plain, balanced (by class), or adjusted (logits)."
     )
-    proximal: float = option(0.0, "mu of FedProx, which keeps clients near the model; 0 is FedAvg.")
+    proximal: float = option(
+        0.0, "mu of FedProx, which keeps each client's model close to the global one; 0 is FedAvg."
+    )
     batch_size: int = option(8, "Samples per training step.", least=1)
     epochs: int = option(1, "Passes over a client's samples per round.", least=1)
     num_threads: int = option(1, "CPU threads that a client trains with.", least=1)
