@@ -8,8 +8,9 @@ node has spent; `Ledger` carries both from one run to the next.
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import chain
+from math import inf
 from typing import Final, TypeVar
 
 import numpy as np
@@ -106,6 +107,11 @@ class LabelBudget(Hidden):
             probability, taken_at = max(own, others, key=lambda each: each[1])
             known[key] = max(own_spent, spent), probability, taken_at
         return LabelBudget._of(self.digest, known)
+
+    @property
+    def amounts(self) -> tuple[float, ...]:
+        """All amounts spent and probabilities, of these label counts and of others."""
+        return self.spent, self.probability, self.taken_at, *self.others_told
 
     def known(self) -> dict[bytes, _Told]:
         """Return what was spent, probability and taken_at, by the digest of the label counts."""
@@ -221,8 +227,13 @@ class Ledger(Hidden):
     def from_fields(cls, kept: Mapping[str, object]) -> "Ledger":
         """Return the ledger that was kept. Raises `MalformedMessageError` if it cannot be read."""
         ledger = _decoded(cls, kept)
-        if len(ledger.answered) % (EPOCH_ID_BYTES + _NUMBER_BYTES):
-            raise MalformedMessageError("The answered requests in the ledger are cut off.")
+        budget, spent_today = ledger.budget, ledger.allowance
+        if (
+            len(ledger.answered) % (EPOCH_ID_BYTES + _NUMBER_BYTES)
+            or DIGEST_BYTES * len(budget.others_told) != 3 * len(budget.others)
+            or not all(0 <= each < inf for each in (*astuple(spent_today), *budget.amounts))
+        ):
+            raise MalformedMessageError("The ledger is damaged.")
         return ledger
 
 

@@ -1,5 +1,6 @@
 """Tests of a node's memory: it survives as fields, and reveals nothing that it holds."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,6 @@ from dubhe_flwr.protocol.node.memory import (
     Reading,
     Registration,
 )
-from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.rules import Paper
 
@@ -160,13 +160,21 @@ def test_a_ledger_remembers_the_latest_epochs() -> None:
         assert memory.with_ledger(MEMORY.ledger_after(ledger)).joined == joined
 
 
-def test_a_ledger_whose_answers_are_cut_off_is_refused() -> None:
-    """A file that lost some bytes is refused, not read as other epochs."""
-    whole = Memory(sequence=3, epochs=bytes(EPOCH_ID_BYTES)).ledger_after(Ledger())
+def test_a_damaged_ledger_is_refused() -> None:
+    """A file that lost bytes, or holds impossible amounts, is refused, not read as another."""
+    whole = replace(MEMORY, budget=spent_by((9, 20, 30), 0.5, 1.2, 0.25)).ledger_after(Ledger())
+    whole = replace(whole, budget=whole.budget.of((4, 5)))
     assert Ledger.from_fields(whole.to_fields()) == whole
-    cut = replace(whole, answered=whole.answered[:-1])
-    with pytest.raises(MalformedMessageError, match="cut off"):
-        Ledger.from_fields(cut.to_fields())
+    for damaged in (
+        replace(whole, answered=whole.answered[:-1]),
+        replace(whole, allowance=replace(whole.allowance, num_draws=-1)),
+        replace(whole, budget=replace(whole.budget, spent=math.nan)),
+        replace(whole, budget=replace(whole.budget, taken_at=math.inf)),
+        replace(whole, budget=replace(whole.budget, others=b"")),
+        replace(whole, budget=replace(whole.budget, others_told=(-1.0, 1.2, 0.25))),
+    ):
+        with pytest.raises(MalformedMessageError, match="damaged"):
+            Ledger.from_fields(damaged.to_fields())
 
 
 def test_a_ledger_that_is_lost_resets_nothing_during_a_run() -> None:
