@@ -1,23 +1,38 @@
-"""An import of this package only ever points down its layers."""
+"""An import of a package only ever points down the package's layers."""
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "dubhe_flwr"
-LAYERS = (
-    ("errors",),
-    ("core",),
-    ("he",),
-    ("protocol",),
-    ("rules",),
-    ("adapter",),
-    ("server", "serverapp", "clientapp", "simulation", "labels"),
-    ("testing",),
-)
-LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "dubhe_flwr"
+LAB = ROOT / "apps" / "lab" / "dubhe_lab"
+LAYERS = {
+    PACKAGE: (
+        ("errors",),
+        ("core",),
+        ("he",),
+        ("protocol",),
+        ("rules",),
+        ("adapter",),
+        ("server", "serverapp", "clientapp", "simulation", "labels"),
+        ("testing",),
+    ),
+    LAB: (
+        ("data", "baselines", "training", "report"),
+        ("experiments",),
+        ("cli",),
+        ("bench",),
+        ("paper",),
+    ),
+}
+LEVELS = {
+    package: {name: level for level, names in enumerate(layers) for name in names}
+    for package, layers in LAYERS.items()
+}
 SANS_IO = ("errors", "core", "he", "protocol", "rules")
 OUTSIDE_WORLD = {
     "asyncio", "flwr", "http", "multiprocessing", "pathlib", "requests", "select", "shutil",
@@ -38,19 +53,20 @@ def imported(source: str) -> list[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             names = [node.module or ""]
-            if node.module == PACKAGE.name:  # `from dubhe_flwr import core` names a layer, too
+            if node.module in {PACKAGE.name, LAB.name}:  # `from dubhe_flwr import core`, too
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
             found += [(node.lineno, name) for name in names]
     return found
 
 
-def upward(layer: str, source: str) -> list[tuple[int, str]]:
+def upward(layer: str, source: str, package: Path = PACKAGE) -> list[tuple[int, str]]:
     """Return line and name of each import that does not point down, or to no layer at all."""
+    level = LEVELS[package]
     found = []
     for line, name in imported(source):
         top, _, rest = name.partition(".")
         target = rest.partition(".")[0]
-        if top == PACKAGE.name and target != layer and LEVEL.get(target, 99) >= LEVEL[layer]:
+        if top == package.name and target != layer and level.get(target, 99) >= level[layer]:
             found.append((line, name))
     return found
 
@@ -67,23 +83,34 @@ def worldly(source: str) -> list[tuple[int, str]]:
     ]
 
 
-def modules(layer: str) -> list[Path]:
+def modules(layer: str, package: Path = PACKAGE) -> list[Path]:
     """Return the modules of a layer."""
-    return sorted([*PACKAGE.glob(f"{layer}.py"), *PACKAGE.glob(f"{layer}/**/*.py")])
+    return sorted([*package.glob(f"{layer}.py"), *package.glob(f"{layer}/**/*.py")])
 
 
-@pytest.mark.parametrize("layer", LEVEL)
-def test_imports_point_down(layer: str) -> None:
+@pytest.mark.parametrize(
+    ("package", "layer"),
+    [(package, layer) for package, level in LEVELS.items() for layer in level],
+    ids=lambda each: getattr(each, "name", each),
+)
+def test_imports_point_down(package: Path, layer: str) -> None:
     """Code that two layers need is further down, or is passed in as an argument."""
-    found = {path: upward(layer, path.read_text()) for path in modules(layer)}
+    found = {path: upward(layer, path.read_text(), package) for path in modules(layer, package)}
     assert found
     assert not any(found.values()), found
 
 
-def test_every_module_is_in_a_layer() -> None:
-    """Every package belongs to a layer."""
-    names = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")}
-    assert {name.removesuffix(".py") for name in names} - {"__init__"} == set(LEVEL)
+@pytest.mark.parametrize("package", LEVELS, ids=lambda each: each.name)
+def test_every_module_is_in_a_layer(package: Path) -> None:
+    """Every module belongs to a layer, and the page on the design names them all, in order."""
+    names = {path.relative_to(package).parts[0] for path in package.rglob("*.py")}
+    assert {name.removesuffix(".py") for name in names} - {"__init__"} == set(LEVELS[package])
+    page = (ROOT / "docs" / "explanation" / "design.md").read_text(encoding="utf-8")
+    first_cells = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+    rows = [tuple(re.findall(r"`(\w+)`", cell)) for cell in first_cells]
+    listed = [row for row in rows if set(row) <= set(LEVELS[package])]
+    assert sorted(map(sorted, listed)) == sorted(map(sorted, LAYERS[package]))
+    assert [LEVELS[package][row[0]] for row in listed] == [*range(len(listed))][::-1]
 
 
 @pytest.mark.parametrize("layer", SANS_IO)
