@@ -50,7 +50,7 @@ class Options:
         Whether the run goes on, with an error in the log, if a checkpoint cannot be written.
     on_selection : callable (Plan, float) -> mapping or None, optional (default: none)
         Called after each selection with the plan and the number of seconds that the round waited
-        for it. If it returns a mapping, this is added to the round's metrics.
+        for it. If it returns a mapping, its entries are added to the round's metrics.
     """
 
     equal_weights: bool = Settings.equal_weights

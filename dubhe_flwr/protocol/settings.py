@@ -76,7 +76,8 @@ class Settings:
         `QuorumError` ends the run. With "random", this round's clients are chosen at random from
         the connected nodes that did not decline; the log and the plan say so.
     max_unregistered : float (default: 0.2)
-        If this share of the connected nodes is unregistered, all nodes register again early.
+        If at least this share of the connected nodes is unregistered, all nodes register again
+        early.
     key_bits : int (default: 2048)
         Size of the Paillier modulus.
     max_draws_per_epoch : int (default: 1000)

@@ -154,7 +154,7 @@ def _table(num_nodes: int, measured: dict[str, dict[str, float]]) -> Table:
     return Table(
         f"{num_nodes} nodes that echo their messages: messages per second in one batch to all, "
         f"and rounds per second with {min(_NUM_PARTICIPANTS, num_nodes)} nodes, in wall time. "
-        "Plain calls of the ClientApp are the upper bound.",
+        "Calling the ClientApp directly is the upper bound.",
         ("engine", "messages per second", "rounds per second"),
         rows,
     )

@@ -239,8 +239,9 @@ def _of_an_exchange(costs: Mapping[tuple[str, int, int], Mapping[str, float]]) -
 
 def _of_an_epoch(costs: Mapping[tuple[str, int, int], Mapping[str, float]]) -> Table:
     return Table(
-        "Before the first sum of an epoch: a node accepts and checks its keys, and the first "
-        "member or the agent checks who joined and seals a key for each node. Median CPU time.",
+        "Before the first sum of a registration period: a node accepts and checks its keys, and "
+        "the first member or the agent checks who joined and seals a key for each node. Median CPU "
+        "time.",
         ("", "node", "its keys", "first member or agent"),
         [
             (

@@ -90,7 +90,7 @@ class SelectionSettings(CommandSettings):
         None,
         "H: tries per round, among which an agent chooses. With 1 there is no agent.",
         least=1,
-        shown="1, with the paper's rule 20",
+        shown="1, or 20 with the paper's rule",
     )
 
     num_participants: int = same(Settings, "num_participants", default=20)
