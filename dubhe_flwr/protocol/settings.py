@@ -68,9 +68,9 @@ class Settings:
         Whether all clients have the same weight in aggregation (eq. 1), instead of being weighted
         by their number of samples. Dubhe balances the data with the weights used in aggregation.
     min_cohort : int (default: 3)
-        Fewest clients that any decrypted sum covers. Each node has its own minimum as well.
+        Minimum number of clients in any decrypted sum. Each node has its own minimum as well.
     quorum : int, optional (default: `min_cohort`)
-        Fewest registered and willing nodes that a round needs.
+        Minimum number of registered and willing nodes for a round.
     on_failure : "raise" or "random" (default: "raise")
         What happens if a round cannot go on, for instance below the quorum. With "raise", a
         `QuorumError` ends the run. With "random", this round's clients are chosen at random from

@@ -39,7 +39,7 @@ class Limits:
     Parameters
     ----------
     min_cohort : int (default: 3)
-        Fewest clients that a sum must cover for this node to help decrypt it.
+        Minimum number of clients that a sum must cover for this node to help decrypt it.
     min_key_bits, max_key_bits : int (default: 2048, 4096)
         Smallest and largest Paillier modulus under which this node encrypts.
     max_clients : int (default: 20000)
