@@ -1,12 +1,15 @@
 """Trainings in other federations gained what a study predicts."""
 
 import json
+import re
 from pathlib import Path
+from runpy import run_path
 from statistics import fmean
 from typing import Any
 
 import pytest
 from docs.pages import ROOT
+from reproduction_results import rows
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_lab import study
@@ -14,10 +17,12 @@ from dubhe_lab.experiments.settings import FederationSettings
 from dubhe_lab.paper.cells import CellStore
 from dubhe_lab.paper.commands import EXPERIMENTS, sections
 from dubhe_lab.paper.experiment import PaperSettings
+from dubhe_lab.report.federation import points_of_digits
 
 FOLDER = ROOT / "docs" / "verdict" / "cells"
 FEDERATION = [own.name for own in FederationSettings.flat_fields()]
 PAGE = ROOT / "docs" / "verdict.md"
+DOCS = run_path(str(ROOT / "docs" / "tables.py"))
 FITTED = {*range(60), *range(120, 140), *range(160, 180)}
 
 
@@ -63,3 +68,47 @@ def test_a_study_finds_the_same_today(file: Path) -> None:
     for of in ("lasting", "distance"):
         assert getattr(found.methods["random"], of) == pytest.approx(told[of]["random"])
         assert found.helps == "not" or getattr(found.methods["dubhe"], of) < told[of]["random"]
+
+
+def gained_on_mnist() -> list[float]:
+    """Return the points that Dubhe gained on MNIST with SGD, server momentum and Adam."""
+    shown = rows(DOCS["measured"]("leaderboard").tables[0])
+    return [
+        float(own) - float(random)
+        for own, random in zip(shown["Dubhe"][:3], shown["random"][:3], strict=True)
+    ]
+
+
+def test_the_page_tells_what_mnist_gained() -> None:
+    """The page rounds the gains of the summary table."""
+    told = "Dubhe gained {:.0f} with SGD, {:.0f} with server momentum and {:.0f} with Adam."
+    assert told.format(*gained_on_mnist()) in " ".join(PAGE.read_text(encoding="utf-8").split())
+
+
+@pytest.mark.slow
+def test_the_page_tells_what_the_formula_predicts_on_mnist() -> None:
+    """Gains elsewhere lie between a third of what the formula predicts and double."""
+    folder = ROOT / "docs" / "side_by_side" / "cells" / "training"
+    file = next(folder.glob("mnist-10-1.5-dubhe-seed-0-*.json"))
+    config = json.loads(file.read_text(encoding="utf-8"))["cell"]["config"]
+    federation = FederationSettings.of(**{name: config[name] for name in FEDERATION})
+    found = study(federation.draw("mnist", 10).label_counts, num_participants=20, key_bits=512)
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert f"There the formula predicts {found.points:.0f} points;" in page
+    assert all(found.points / 3 <= points <= 2 * found.points for points in gained_on_mnist())
+
+
+def test_the_page_has_the_studys_formula() -> None:
+    """The formula as the page writes it gives what the study prints."""
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    formula = (
+        r"\*points = (\S+) . \((\S+) \+ EMD_avg\) . .*? \+ (\S+) . EMD_avg³ . .*, at most (\d+)\."
+    )
+    found = re.search(formula, page)
+    assert found is not None
+    pooled, less, single, most = map(float, found.groups())
+    for emd, lasting, distance in ((1.5, (0.6, 0.3), (0.7, 0.4)), (0.4, (0.3, 0.1), (0.5, 0.4))):
+        of_ten = pooled * (less + emd) * (lasting[0] ** 3 - lasting[1] ** 3)
+        points = of_ten + single * emd**3 * (distance[0] - distance[1])
+        assert points_of_digits(emd, lasting, distance) == pytest.approx(points)
+    assert points_of_digits(2.0, (2.0, 0.0), (2.0, 0.0)) == most

@@ -65,7 +65,7 @@ def _grid(options: PaperSettings) -> Grid:
     }
 
 
-def _report(options: PaperSettings, results: Results) -> Section:
+def _report(_options: PaperSettings, results: Results) -> Section:
     return Section(
         "digits",
         "Digits, with ten seeds",
@@ -78,7 +78,7 @@ def _report(options: PaperSettings, results: Results) -> Section:
             )
         ],
         [
-            *summary(_MAIN, list(results.values()), len(options.seeds_or(_SEEDS))),
+            *summary(_MAIN, list(results.values())),
             *_gains(results),
         ],
         _headline(results["SGD"]),
