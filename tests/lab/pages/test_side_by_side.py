@@ -1,5 +1,6 @@
 """The page that sets methods side by side, and the README, tell what was measured."""
 
+import json
 from collections import defaultdict
 from runpy import run_path
 
@@ -80,3 +81,39 @@ def test_the_readme_and_the_study_tell_where_dubhe_hurts() -> None:
     assert f"lowers plain accuracy from {random} to {dubhe} %" in page
     assert f"balanced accuracy only from {of_random} to {of_dubhe} %" in page
     assert f'`Prices(target="own")` keeps plain accuracy at {own_mix} %' in page
+
+
+def test_the_readme_says_which_method_beats_dubhe() -> None:
+    """Of the methods that see no labels, Active FL leads with Adam, and none with SGD."""
+    shown = rows(DOCS["measured"]("digits").tables[0])
+    sighted = {name: row for name, row in shown.items() if row[4] == "losses"}
+    for optimizer, beaten_by in enumerate([set(), set(), {"Active FL"}]):
+        own = float(shown["Dubhe"][optimizer])
+        better = {name for name, row in sighted.items() if float(row[optimizer]) > own}
+        assert better == beaten_by
+    assert "With Adam, Active FL beats Dubhe." in TOLD
+
+
+def test_the_pages_tell_what_an_agent_adds() -> None:
+    """The points that `Tries(20)` gains, from the table of paired differences."""
+    gained = rows(DOCS["measured"]("digits").tables[1])["Dubhe, H=20"]
+    sgd, momentum, adam = (float(cell.partition("±")[0]) for cell in gained)
+    page = " ".join((ROOT / "docs" / "howto" / "choose_settings.md").read_text("utf-8").split())
+    assert abs(momentum) < 0.15
+    told = (
+        f"`Tries(20)` added {sgd} points of accuracy with plain SGD, {adam} with Adam, and nothing"
+    )
+    assert told in page
+
+
+def test_the_page_describes_the_natural_federations() -> None:
+    """Their skew, and the study's verdict on each."""
+    told = " ".join(PAGE.split())
+    words = {"not": '"hardly" helps', "little": 'helps "a little"', "much": 'helps "a lot"'}
+    files = sorted(FOLDER.glob("cells/natural/*-study-*.json"))
+    assert len(files) == 3
+    for file in files:
+        found = json.loads(file.read_text(encoding="utf-8"))["result"]
+        verdict = f"The verdict of `dubhe study`: Dubhe {words[found['helps']]}"
+        rho = f"{found['rho']:#.2g}".rstrip(".")
+        assert f"(rho = {rho}, EMD_avg = {found['emd']:.2f}). {verdict}" in told
