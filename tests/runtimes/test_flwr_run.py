@@ -49,7 +49,10 @@ def flower_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]
         home.stop()
 
 
-@pytest.mark.parametrize("name", ["pytorch", "masked", "mods"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("pytorch", "mods")]
+
+
+@pytest.mark.parametrize("name", ["masked", *SLOW])
 def test_an_app_runs_on_a_local_superlink(
     flower_home: Processes, tmp_path: Path, name: str
 ) -> None:

@@ -109,6 +109,7 @@ def test_noise_lasts_only_with_noisy_prices(*, changed: dict[str, Any], lasts: b
     assert has_lasting_noise(replace(SETTINGS, **changed), num_clients=50) == lasts
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_rounds")
 def test_the_seed_does_not_decide_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is the mean of many registrations, and says how much a single one may differ."""
