@@ -131,6 +131,7 @@ def test_flower_hub_accepts_the_app() -> None:
     assert "LICENSE" in ZipFile(BytesIO(fab)).namelist()
 
 
+@pytest.mark.slow
 @pytest.mark.runtime
 def test_ray_runs_the_same_apps(accuracies: list[float], plans: list[tuple[str, ...]]) -> None:
     """Flower's Ray simulation passes no run config, so it runs the default number of rounds."""
