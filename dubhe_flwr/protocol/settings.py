@@ -81,8 +81,8 @@ class Settings:
     key_bits : int (default: 2048)
         Size of the Paillier modulus.
     max_draws_per_epoch : int (default: 1000)
-        Largest number of draws that a node makes between registrations. Each try of a
-        round takes one draw. A draw with V expected volunteers counts as V / K draws, rounded up.
+        Largest number of draws that a node makes between registrations. Each try of a round takes
+        one draw. A draw with V expected volunteers counts as V / K draws, rounded up.
     trusted_keys : iterable of Ed25519PublicKey, optional (default: none)
         The nodes' public signing keys. The server needs them only to leave out nodes with a missing
         or wrong key. If such a node took part, agents would refuse to make a key at all.

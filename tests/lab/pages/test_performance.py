@@ -2,6 +2,7 @@
 
 import json
 import re
+from statistics import fmean, median
 from typing import Any
 
 import pytest
@@ -19,6 +20,26 @@ def test_a_section_shows_what_was_measured(name: str) -> None:
     shown = re.findall(r"^.+\n\n(?:\|.*\n)+", section.partition("\n## ")[0] + "\n", re.MULTILINE)
     assert shown
     assert {table.strip() for table in shown} <= set(RESULTS[name]["tables"])
+
+
+def test_the_page_tells_how_rounds_on_real_nodes_compare() -> None:
+    """Ratios, waits, mean times of the rounds, and the rounds that begin with a registration."""
+    told, found = " ".join(PAGE.split()), RESULTS["deployment"]
+    default, paper = (found[f"{kind}_round_ratio"] for kind in ("committee", "paillier"))
+    longer = f"{100 * (default - 1):.0f} % longer than with random clients, or "
+    assert f"{longer}{100 * (paper - 1):.0f} % with the paper's rule" in told
+    runs = [found["measured"][kind] for kind in ("committee", "paillier")]
+    assert round(max(wait for run in runs for wait in run["waited"][1:]), 1) == 0.5
+    assert all(median(run["waited"][1:]) < 0.02 for run in runs)
+    assert "no round waited more than 0.5 s for its clients, and half of them no more than" in told
+    rounds = runs[0]["rounds"]
+    assert f"rounds 2 to 10 ({fmean(rounds[1:10]):.1f} s)" in told
+    assert f"as long as with random clients ({fmean(rounds[10:]):.1f} s)" in told
+    begins = [[at for at, of in enumerate(run["exchanges"], start=1) if of] for run in runs]
+    assert begins == [[1, 11], [1, 9, 17]]
+    took = [each["seconds"] for run in runs for of in run["first_exchanges"] for each in of]
+    page = " ".join((ROOT / "docs" / "howto" / "deploy.md").read_text("utf-8").split())
+    assert f"takes {min(took):.0f} to {max(took):.0f} s" in page
 
 
 def test_a_bound_that_is_missed_is_named() -> None:
