@@ -13,6 +13,8 @@ from statistics import median
 from time import process_time
 from typing import Any, Final
 
+from flwr.common import NDArrays, Scalar
+
 from dubhe_flwr.protocol import Batch, Coordinator
 from dubhe_lab.bench.measuring import BenchResults, environment, seconds_of
 from dubhe_lab.bench.recycled import RecycledNodes
@@ -187,7 +189,7 @@ def bench_protocol(settings: ProtocolSettings) -> BenchResults:
     )
 
 
-def one_training() -> Callable[[], object]:
+def one_training() -> Callable[[], tuple[NDArrays, int, dict[str, Scalar]]]:
     """Return a function that trains one MNIST client for a round: N_VC = 128, B = 8, one thread."""
     # torch is an extra, and only some figures need it.
     import torch  # noqa: PLC0415
