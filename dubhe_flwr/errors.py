@@ -45,6 +45,10 @@ class RefusedError(ProtocolError):
     """A well-formed request that a guard refuses, such as a sum over too few clients."""
 
 
+class UnprovenError(RefusedError):
+    """A sum that a member of the committee has not proved to this node."""
+
+
 class DailyLimitError(RefusedError):
     """A request beyond the owner's daily limit, which the node refuses for today only."""
 

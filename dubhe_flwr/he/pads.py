@@ -2,7 +2,8 @@
 
 The two parties agree on a key by X25519. From this key, SHAKE-256 makes a pad for each name, so
 both have the same pad without sending it. All numbers are added modulo a prime, so that a *tag*,
-the inner product of a vector with secret factors, reveals whether a sum was changed.
+the inner product of a vector with secret factors, reveals whether a sum was changed. From the same
+key, either party can make a *proof* of a statement, which only the other can check.
 """
 
 import hashlib
@@ -22,6 +23,7 @@ from dubhe_flwr.he.sealing import RecipientKey
 PRIME: Final = 2**61 - 1
 KEY_BYTES: Final = 32
 NUMBER_BYTES: Final = 8
+PROOF_BYTES: Final = 16
 
 Residues = NDArray[np.uint64]
 
@@ -69,6 +71,18 @@ def pads(keys: Iterable[bytes], name: bytes, number: int) -> Residues:
 def pad(key: bytes, name: bytes, number: int) -> Residues:
     """Return the pad that one key yields for a name, shape (number,)."""
     return np.asarray(pads([key], name, number)[0])
+
+
+def proof(key: bytes, statement: bytes) -> bytes:
+    """Return the proof of a statement: whoever does not know the 32-byte key cannot compute it.
+
+    SHAKE-256 of key and statement is a message authentication code, as KMAC is. A statement must
+    not begin like the name of a pad.
+
+    >>> proof(bytes(32), b"a statement").hex()
+    '9ab55b5314ce83ddf20272725b9d3973'
+    """
+    return hashlib.shake_256(key + statement).digest(PROOF_BYTES)
 
 
 def reduced(numbers: Residues) -> Residues:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 from protocol.federation import (
     Federation,
@@ -51,8 +52,11 @@ from dubhe_flwr.protocol.vaults.committee import (
     UNUSABLE_GROUP_KEY,
     Committee,
     Member,
+    _factors,
+    _nonce,
+    _opened_statement,
+    _release_key,
 )
-from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinStatus, OpenReply, OpenRequest
 from dubhe_flwr.protocol.wire.roster import split
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, terms_of
@@ -124,7 +128,7 @@ def joins_in(*plans: Plan) -> int:
 
 def group_key_of(nodes: Nodes, node_id: int) -> bytes:
     """Return the group key, as a registered node has it."""
-    return registered(nodes, node_id).keys[EPOCH_ID_BYTES:][: pads.KEY_BYTES]
+    return registered(nodes, node_id).keys[: pads.KEY_BYTES]
 
 
 def open_with(nodes: Nodes, batch: Batch, node_id: int, **changes: Any) -> Fields:
@@ -270,8 +274,8 @@ def test_no_order_of_requests_uses_a_pad_twice(seed: int, monkeypatch: pytest.Mo
 
     def noted_release(vault: Committee, member: Any, *rest: Any) -> OpenReply:
         reply = release(vault, member, *rest)
-        request: Any = rest[3]
-        opened[member.pad_keys, rest[2]].add(request.covered + request.total + reply.sealed)
+        request: Any = rest[2]
+        opened[member.pad_keys, rest[1]].add(request.covered + request.total + reply.sealed)
         return reply
 
     nodes.handle = handle  # type: ignore[method-assign]
@@ -467,7 +471,7 @@ class TestALie:
         plans = nodes.rounds(1, 3)
         assert [plan.num_registered for plan in plans] == num_registered
         names = ", ".join(map(str, victims))
-        said = f"The group key from 0 does not open at {names}: either"
+        said = f"0 sealed no usable group key for {names}: either"
         for plan, number in zip(plans, num_registered, strict=True):
             assert any(said in note for note in plan.notes) == (number < N)
         assert tuple(map(nodes.ids.index, members_of(nodes))) == committee
@@ -498,7 +502,7 @@ class TestALie:
         for server_round in range(1, 5):
             plan = nodes.play(server_round)
             assert plan.num_registered == N - len(liars)
-            assert any("does not open at 6, 8, 12, 17" in note for note in plan.notes)
+            assert any("usable group key for 6, 8, 12, 17:" in note for note in plan.notes)
             committees.append(tuple(map(nodes.ids.index, members_of(nodes))))
         assert committees == [(0, 1, 2), (1, 2, 3), (1, 2, 3), (1, 2, 3)]
 
@@ -543,8 +547,58 @@ class TestALie:
         batch, _, request = asked_to_open(nodes)
         told = [bits(place == 2 or row > 0 for row in range(N)) for place in range(3)]
         sums = opened_instead(nodes, batch, request.total, told)
-        with pytest.raises(RefusedError, match="The sum is not valid"):
+        with pytest.raises(RefusedError, match="Member 1 of the committee has not proved"):
             settle_with(nodes, sums)
+
+    @pytest.mark.parametrize("pinned", [True, False])
+    def test_nobody_opens_a_sum_in_place_of_one_member(self, pinned: bool) -> None:
+        """The attackers know the group key and two members' secrets, and change the total."""
+        nodes = federation(pinned=pinned)
+        batch, _, request = asked_to_open(nodes)
+        victim, vault, label = nodes.ids[12], vault_of(nodes), SumName(REGISTRATION)
+        replies: list[Any] = [nodes.handle(n, batch.fields[n]) for n in batch.requests]
+        told = vault.proofs([OpenReply(reply["sealed"], reply["proofs"]) for reply in replies])[12]
+        covered, number = sha256(request.covered).digest(), vault.fields[REGISTRATION].number
+        group = group_key_of(nodes, nodes.ids[15])
+        shift = pads.tagged([2**18, *[0] * (number - 1)], _factors(group, label, number))
+        total = pads.written(pads.total([pads.read(request.total, number + 1), shift]))
+        old, new = (AESGCM(_release_key(group, label, covered, t)) for t in (request.total, total))
+        secrets = split(registered(nodes, victim).keys[pads.KEY_BYTES :], pads.KEY_BYTES)
+        parts, proofs = [], list(split(told, pads.PROOF_BYTES))
+        for place, (reply, secret) in enumerate(zip(replies, secrets, strict=True)):
+            part = old.decrypt(_nonce(place), reply["sealed"], None)
+            parts.append(new.encrypt(_nonce(place), part, None))
+            if place != 1:
+                statement = _opened_statement(label, covered, N, total, parts[-1])
+                proofs[place] = pads.proof(secret, statement)
+        with pytest.raises(RefusedError, match="Member 2 of the committee has not proved"):
+            settle_with(nodes, b"".join([total, covered, *parts, *proofs]))
+
+    @pytest.mark.parametrize(
+        ("victims", "numbers_left", "first"),
+        [((3, 8, 12, 17), [16, 20, 20], 1), ((8, 12), [18, 18, 18], 0)],
+        ids=["a fifth of the nodes", "two"],
+    )
+    def test_a_member_that_proves_nothing_to_some_nodes(
+        self, victims: tuple[int, ...], numbers_left: list[int], first: int
+    ) -> None:
+        """Four nodes that miss an epoch get the member replaced; two are only logged."""
+        nodes = federation()
+
+        def lie(reply: Any) -> Fields:
+            proofs = list(split(reply["proofs"], pads.PROOF_BYTES))
+            for place in victims:
+                proofs[place] = bytes(pads.PROOF_BYTES)
+            return {**reply, "proofs": b"".join(proofs)}
+
+        alter(nodes, Stage.OPEN, lie, [nodes.ids[0]])
+        names = ", ".join(map(str, victims))
+        said = f"0 has not proved the sum to {names}: either this member"
+        for server_round, number in enumerate(numbers_left, start=1):
+            plan = nodes.play(server_round)
+            assert len(epoch_of(nodes).aliases) == number
+            assert any(said in note for note in plan.notes) == (number < N)
+        assert nodes.ids.index(members_of(nodes)[0]) == first
 
     def test_a_lost_member_is_replaced(self) -> None:
         """The member is asked once more; then all nodes register again, with another committee."""
@@ -562,6 +616,7 @@ class TestALie:
         ("liar", "stage", "field"),
         [
             (0, Stage.OPEN, "sealed"),
+            (0, Stage.OPEN, "proofs"),
             (0, Stage.APPOINT, "ranks"),
             (0, Stage.REGISTER, "registration"),
             (3, Stage.REGISTER, "registration"),
@@ -702,8 +757,7 @@ def test_two_group_keys_or_lengths_share_no_pads() -> None:
     nodes.until(Stage.OPEN)
     keys, vault = registered(nodes, nodes.ids[12]).keys, vault_of(nodes)
     longer = terms_of(joined(nodes, nodes.ids[12]).announced, 5).vault
-    of_another = keys[:EPOCH_ID_BYTES] + bytes(pads.KEY_BYTES) + keys[-3 * 64 :]
-    assert len(of_another) == len(keys)
+    of_another = bytes(pads.KEY_BYTES) + keys[pads.KEY_BYTES :]
     label, sent = SumName(REGISTRATION), []
     for each, own in ((vault, keys), (vault, of_another), (longer, keys)):
         number = each.fields[REGISTRATION].number
@@ -796,8 +850,9 @@ def opened_instead(
         open_with(nodes, batch, node_id, total=total, covered=covered)
         for node_id, covered in zip(batch.requests, sets, strict=True)
     ]
-    parts = [OpenReply(reply["sealed"], reply["signature"]) for reply in replies]
-    return vault_of(nodes).opened(total, request.covered, parts)
+    parts = [OpenReply(reply["sealed"], reply["proofs"]) for reply in replies]
+    vault = vault_of(nodes)
+    return vault.opened(total, request.covered, parts) + vault.proofs(parts)[12]
 
 
 def settle_with(nodes: Nodes, sums: bytes) -> None:

@@ -110,8 +110,7 @@ def messages() -> Iterator[Case]:
         ("appoint", " of a member that objects", agrees | {"ranks": [2, 0, -1, 7]}),
         ("register", "", {"registration": b"\x04" * 128, "distribution": b"\x05" * 128}),
         ("register", " without an agent", {"registration": b"\x04" * 128}),
-        ("open", "", {"sealed": bytes(112)}),
-        ("open", ", signed", {"sealed": bytes(112), "signature": bytes(96)}),
+        ("open", "", {"sealed": bytes(112), "proofs": bytes(48)}),
         ("settle", "", {"contribution": b"\x0a" * 128, "finding": []}),
         (
             "settle",
@@ -155,7 +154,7 @@ def ciphertexts() -> Iterator[Case]:
 
 def committees() -> Iterator[Case]:
     """Map three nodes' keys and numbers to their messages, each member's part, and the sum."""
-    made, epoch = bytes(range(32)), EPOCH
+    made = bytes(range(32))
     for name, field, exchange, rows, noise, state in (
         ("without noise", "registration", 0, ROWS[0], [[0] * 15] * 3, b""),
         ("with noise of each member", "registration", 0, ROWS[0], NOISE, b""),
@@ -185,7 +184,6 @@ def committees() -> Iterator[Case]:
         yield {
             "name": name,
             "parameters": all_typed(SEARCHED | {"vault": "committee", "has-agent": False}),
-            "epoch": epoch.hex(),
             "made-key": made.hex(),
             "state": state.hex(),
             "sealed-state": ref.sealed_state(made, state).hex(),
@@ -199,6 +197,13 @@ def committees() -> Iterator[Case]:
             "total": total.hex(),
             "covered": covered.hex(),
             "parts": [each.hex() for each in parts],
+            "proofs": [
+                [
+                    ref.proof(key, label, covered, len(rows), total, part).hex()
+                    for key, part in zip(row, parts, strict=True)
+                ]
+                for row in keys
+            ],
             "sum": [sum(column) for column in zip(*rows, *noise, strict=True)],
         }
 

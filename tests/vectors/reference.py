@@ -290,6 +290,16 @@ def member_part(  # noqa: PLR0917 - whose part of which sum
     return AESGCM(key).encrypt(bytes(11) + bytes([place]), released, None)
 
 
+def proof(  # noqa: PLR0917 - of which sum, with which key
+    pad_key: bytes, name: bytes, covered: bytes, num_clients: int, total: bytes, part: bytes
+) -> bytes:
+    """Return a member's proof for one node that it opened a sum."""
+    number = struct.pack(">Q", num_clients)
+    opened = prefixed(name, hashlib.sha256(covered).digest(), number, total, part)
+    statement = prefixed(b"opened", hashlib.sha256(opened).digest())
+    return hashlib.shake_256(pad_key + statement).digest(16)
+
+
 # --- sealed delivery and signatures ---------------------------------------------------------------
 
 

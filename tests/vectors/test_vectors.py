@@ -191,9 +191,9 @@ def test_a_sum_that_a_committee_opens(case: Case) -> None:
     goes_on = Committee(replace(told, continues=inputs.EPOCH), vault.fields)
     assert goes_on.opened_state(request, made) == state
     label = SumName(case["field"], case["exchange"])
-    epoch, group = bytes.fromhex(case["epoch"]), bytes.fromhex(case["group-key"])
+    group = bytes.fromhex(case["group-key"])
     by_node = [[bytes.fromhex(key) for key in row] for row in case["pad-keys"]]
-    keys = [epoch + group + bytes(96) + b"".join(row) for row in by_node]
+    keys = [group + b"".join(row) for row in by_node]
     sent = [
         vault.hide(own, label, np.array(row)) for own, row in zip(keys, case["values"], strict=True)
     ]
@@ -205,7 +205,6 @@ def test_a_sum_that_a_committee_opens(case: Case) -> None:
         vault.release(
             Member(place, bytes(32), b"".join(row[place] for row in by_node), bytes(32)),
             keys[0],
-            None,
             label,
             asked,
             np.array(noise),
@@ -213,8 +212,10 @@ def test_a_sum_that_a_committee_opens(case: Case) -> None:
         for place, noise in enumerate(case["noise"])
     ]
     assert [part.sealed.hex() for part in parts] == case["parts"]
-    found = vault.read(keys[1], label, vault.opened(total, asked.covered, parts), 3)
-    assert found.tolist() == case["sum"]
+    proofs, opened = vault.proofs(parts), vault.opened(total, asked.covered, parts)
+    assert [each.hex() for each in proofs] == ["".join(row) for row in case["proofs"]]
+    for own, proof in zip(keys, proofs, strict=True):
+        assert vault.read(own, label, opened + proof, 3).tolist() == case["sum"]
 
 
 @cases("sealed_keys")

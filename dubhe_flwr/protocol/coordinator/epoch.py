@@ -40,6 +40,8 @@ class Epoch:
     # Hidden p_l of each registered node, in the order of `aliases`; empty without an agent.
     distributions: tuple[bytes, ...] = field(repr=False)
     last_sum: RuleSum = field(repr=False)  # sent to the nodes when they draw
+    # The members' proofs of the last sum, for each node; empty without a committee.
+    proofs: Mapping[int, bytes] = field(default_factory=dict, repr=False)
     num_registered: int  # clients covered by the sum of the registrations
     finding: tuple[float, ...] = ()  # what the rule found
     num_draws: int = 0  # draws charged to each node so far

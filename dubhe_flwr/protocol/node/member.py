@@ -42,7 +42,7 @@ def open_sum(policy: NodePolicy, joined: Membership, request: OpenRequest, keep:
     member = vault.check_open(joined.member, sum_name, request)
     keep(replace(joined, member=member))
     noise = _noise(policy, joined, member, request)
-    return vault.release(member, registered.keys, policy.pinned, sum_name, request, noise)
+    return vault.release(member, registered.keys, sum_name, request, noise)
 
 
 def _noise(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import gaussian, generator
-from dubhe_flwr.errors import DubheError, RefusedError
+from dubhe_flwr.errors import DubheError, RefusedError, UnprovenError
 from dubhe_flwr.protocol.node.guards import (
     INVALID_SUM,
     read_before,
@@ -96,6 +96,8 @@ def read_sum(
             probability=float(outcome.probability),
             memory=outcome.memory if isinstance(outcome, Unsettled) else None,
         )
+    except UnprovenError:
+        raise
     except Exception as error:  # noqa: BLE001 - a rule may raise anything
         if not isinstance(error, DubheError):
             where = where_raised(error)

@@ -11,13 +11,15 @@ server that colludes with any nodes and two members still lacks the third member
 Each vector carries one more number, its *tag*: the inner product with factors derived from the
 group key. A server that changes a total does not know the factors, so the tag exposes the change.
 Pads depend on the group key, too: if nodes were given different keys, no member's pads can open the
-sum of their vectors.
+sum of their vectors. Colluding nodes do know the factors, so each member also proves to each node
+which total it opened, with the secret that only these two share.
 
 The members are three of the first six trusted keys, in their order. Without trusted keys the server
 draws them, and has to be trusted to follow the protocol.
 """
 
 import hashlib
+import hmac
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +38,7 @@ from dubhe_flwr.errors import (
     MalformedMessageError,
     RefusedError,
     SealError,
+    UnprovenError,
     UntrustedError,
 )
 from dubhe_flwr.he import pads
@@ -47,9 +50,9 @@ from dubhe_flwr.he.sealing import (
     prefixed,
     seal_bytes,
 )
-from dubhe_flwr.he.signing import SIGNATURE_BYTES, SIGNER_BYTES, PinnedKeys, is_signed_by
+from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
 from dubhe_flwr.protocol.vaults.vault import Adder, Numbers, Seat, SumName, Vault
-from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, PROTOCOL_TAG
+from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE,
     PUBLIC_KEY_BYTES,
@@ -63,9 +66,7 @@ from dubhe_flwr.protocol.wire.messages import (
 from dubhe_flwr.protocol.wire.roster import split
 from dubhe_flwr.protocol.wire.statements import (
     appointment_statement,
-    opened_statement,
     parameters_digest,
-    release_statement,
     roster_ranks,
 )
 
@@ -75,10 +76,14 @@ CANDIDATES: Final = 2 * COMMITTEE
 UNUSABLE_GROUP_KEY: Final = "The group key does not open, or is not the one that was announced."
 """A node's complaint about the first member, which the server counts."""
 
+UNPROVEN: Final = tuple(
+    f"Member {place + 1} of the committee has not proved the sum to this node."
+    for place in range(COMMITTEE)
+)
+"""A node's complaints about each member, which the server counts, too."""
+
 SEALED_GROUP_KEY_BYTES: Final = ENCAPSULATED_KEY_BYTES + pads.KEY_BYTES + TAG_BYTES
 _DIGEST_BYTES: Final = 32
-_UNSIGNED: Final = bytes(SIGNATURE_BYTES)
-_NO_SIGNERS: Final = bytes(COMMITTEE * SIGNER_BYTES)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -108,26 +113,15 @@ class Member(Hidden):
 class _Keys(Hidden):
     """A node's keys, which it keeps as bytes."""
 
-    epoch: bytes
     group: bytes
-    signers: bytes  # the members' public signing keys; zeros without pinned keys
     pad_keys: bytes  # one for each member
 
     def to_bytes(self) -> bytes:
-        return self.epoch + self.group + self.signers + self.pad_keys
+        return self.group + self.pad_keys
 
     @classmethod
     def from_bytes(cls, keys: bytes) -> "_Keys":
-        group = EPOCH_ID_BYTES + pads.KEY_BYTES
-        signers = group + len(_NO_SIGNERS)
-        return cls(
-            keys[:EPOCH_ID_BYTES], keys[EPOCH_ID_BYTES:group], keys[group:signers], keys[signers:]
-        )
-
-    @property
-    def pinned(self) -> bool:
-        """Whether members sign the sums that they open."""
-        return self.signers != _NO_SIGNERS
+        return cls(keys[: pads.KEY_BYTES], keys[pads.KEY_BYTES :])
 
 
 class Committee(Vault):
@@ -194,16 +188,15 @@ class Committee(Vault):
             )
         return AppointReply(digest, sealed, signature, state=state), member
 
-    def release(  # noqa: PLR0917 - a member, its keys, a sum and its noise
+    def release(
         self,
         member: Member,
         keys: bytes,
-        pinned: PinnedKeys | None,
         sum_name: SumName,
         request: OpenRequest,
         noise: Numbers | None,
     ) -> OpenReply:
-        """Return the member's part of a sum that `check_open` accepted.
+        """Return the member's part of a sum that `check_open` accepted, and a proof for each node.
 
         `noise` must be the same for a repeated request, so that it gets the same answer: it comes
         from `own_noise`, or in a simulation from the seed.
@@ -211,19 +204,16 @@ class Committee(Vault):
         own, number = _Keys.from_bytes(keys), self.fields[sum_name.field].number
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8), count=member.num_joined)
         name = _pad_name(own.group, sum_name, number)
-        covered_keys = compress(split(member.pad_keys, pads.KEY_BYTES), bits)
-        padding = pads.total(pads.pads(covered_keys, name, number + 1))
+        pad_keys = list(split(member.pad_keys, pads.KEY_BYTES))
+        padding = pads.total(pads.pads(compress(pad_keys, bits), name, number + 1))
         factors = _factors(own.group, sum_name, number)
         added = np.zeros(number, dtype=np.int64) if noise is None else noise
         part = pads.written(pads.difference(padding, pads.tagged(added.tolist(), factors)))
-        covered, num_clients = _digest(request.covered), int(bits.sum())
-        key = _release_key(own.group, sum_name, covered, request.total)
+        covered, total = _digest(request.covered), request.total
+        key = _release_key(own.group, sum_name, covered, total)
         sealed = AESGCM(key).encrypt(_nonce(member.place), part, None)
-        signature = None
-        if pinned is not None:
-            opened = self._opened_statement(own, sum_name, covered, num_clients, request.total)
-            signature = pinned.sign(release_statement(opened, sealed))
-        return OpenReply(sealed, signature)
+        statement = _opened_statement(sum_name, covered, int(bits.sum()), total, sealed)
+        return OpenReply(sealed, b"".join(pads.proof(each, statement) for each in pad_keys))
 
     def check_open(self, member: Member, sum_name: SumName, request: OpenRequest) -> Member:
         """Check a request to open a sum, and return the member's state afterwards.
@@ -284,9 +274,8 @@ class Committee(Vault):
             raise RefusedError("A committee opens the sums of this epoch.")
         if before is not None:
             raise RefusedError("This node has already registered in this epoch.")
-        signers = _NO_SIGNERS
         if seat.pinned is not None:
-            signers = self._signers(seat, seat.pinned, appointed, request)
+            self._check_members(seat, seat.pinned, appointed, request)
         own, scope = seat.delivery_key, self._scope(seat.epoch, appointed.roster)
         member_keys = list(split(appointed.member_keys, PUBLIC_KEY_BYTES))
         if len(set(member_keys)) < COMMITTEE:
@@ -303,7 +292,7 @@ class Committee(Vault):
         pad_keys = b"".join(
             _pad_key(own, member, scope, member, own.public_bytes) for member in member_keys
         )
-        return _Keys(seat.epoch, group, signers, pad_keys).to_bytes(), state
+        return _Keys(group, pad_keys).to_bytes(), state
 
     def hide(self, keys: bytes, sum_name: SumName, numbers: Numbers) -> bytes:
         """Return the numbers and their tag, plus the pads from all members."""
@@ -320,23 +309,30 @@ class Committee(Vault):
         return pads.NUMBER_BYTES * (self.fields[field].number + 1)
 
     def read(self, keys: bytes, sum_name: SumName, total: bytes, num_clients: int) -> Numbers:
-        """Subtract the members' parts from a total, and check the tag of the result."""
+        """Check the members' proofs, subtract their parts from a total, and check its tag.
+
+        Also raises `UnprovenError`, with a complaint, if a member has not proved the sum.
+        """
         own, number = _Keys.from_bytes(keys), self.fields[sum_name.field].number
         size, sealed_size = self.vector_bytes(sum_name.field), self._sealed_bytes(sum_name.field)
-        part_size = sealed_size + SIGNATURE_BYTES
-        if len(total) != size + _DIGEST_BYTES + COMMITTEE * part_size:
+        parts_end = size + _DIGEST_BYTES + COMMITTEE * sealed_size
+        if len(total) != parts_end + COMMITTEE * pads.PROOF_BYTES:
             raise DecryptionError
         summed, covered = total[:size], total[size : size + _DIGEST_BYTES]
-        signers, parts = list(split(own.signers, SIGNER_BYTES)), []
-        statement = self._opened_statement(own, sum_name, covered, num_clients, summed)
         cipher = AESGCM(_release_key(own.group, sum_name, covered, summed))
-        for place, part in enumerate(split(total[size + _DIGEST_BYTES :], part_size)):
-            sealed, signature = part[:sealed_size], part[sealed_size:]
-            signed = release_statement(statement, sealed)
-            if own.pinned and not is_signed_by(signers[place], signed, signature):
-                raise DecryptionError
+        parts = []
+        told = zip(
+            split(own.pad_keys, pads.KEY_BYTES),
+            split(total[size + _DIGEST_BYTES : parts_end], sealed_size),
+            split(total[parts_end:], pads.PROOF_BYTES),
+            strict=True,
+        )
+        for place, (pad_key, part, proof) in enumerate(told):
+            statement = _opened_statement(sum_name, covered, num_clients, summed, part)
+            if not hmac.compare_digest(pads.proof(pad_key, statement), proof):
+                raise UnprovenError(UNPROVEN[place])
             try:
-                parts.append(cipher.decrypt(_nonce(place), sealed, None))
+                parts.append(cipher.decrypt(_nonce(place), part, None))
             except InvalidTag:
                 raise DecryptionError from None
         read = pads.read(b"".join([summed, *parts]), (1 + COMMITTEE) * (number + 1))
@@ -345,14 +341,14 @@ class Committee(Vault):
         sums = pads.untagged(vector, _factors(own.group, sum_name, number))
         return self.fields[sum_name.field].check_sum(sums, num_clients)
 
-    def _signers(
+    def _check_members(
         self, seat: Seat, pinned: PinnedKeys, appointed: Appointment, request: RegisterRequest
-    ) -> bytes:
-        """Return the members' public signing keys, once all signatures are checked."""
+    ) -> None:
+        """Check that three trusted nodes that may be members have signed their appointment."""
         signatures = list(split(appointed.signatures or b"", SIGNATURE_BYTES))
         if len(signatures) != COMMITTEE:
             raise UntrustedError("The members of the committee have not signed.")
-        signers = []
+        ranks = []
         for place, signature in enumerate(signatures):
             statement = appointment_statement(
                 seat.epoch,
@@ -365,18 +361,17 @@ class Committee(Vault):
                 request.mean_examples,
             )
             try:
-                signers.append(pinned.trusted.signer(statement, signature))
+                ranks.append(pinned.trusted.rank(pinned.trusted.signer(statement, signature)))
             except UntrustedError as error:
                 raise UntrustedError(
                     f"Member {place + 1} of the committee is not a trusted node that was "
                     f"appointed under these parameters: {error}"
                 ) from None
-        if not _may_be_members([pinned.trusted.rank(signer) for signer in signers]):
+        if not _may_be_members(ranks):
             raise UntrustedError(
                 f"The committee is not three of the first {CANDIDATES} trusted keys, in their "
                 "order."
             )
-        return b"".join(signers)
 
     # --- the server -------------------------------------------------------------------------------
 
@@ -385,23 +380,21 @@ class Committee(Vault):
         del public
         return _PadAdder(sum(self.fields[field].number + 1 for field in fields))
 
-    def is_release(self, field: str, reply: OpenReply) -> bool:
+    def is_release(self, field: str, num_joined: int, reply: OpenReply) -> bool:
         """Return whether a member's answer has the right size."""
-        return len(reply.sealed) == self._sealed_bytes(field)
+        sizes = len(reply.sealed), len(reply.proofs)
+        return sizes == (self._sealed_bytes(field), num_joined * pads.PROOF_BYTES)
 
     @staticmethod
     def opened(total: bytes, covered: bytes, replies: Sequence[OpenReply]) -> bytes:
-        """Return what nodes receive: the total, the digest of `covered`, and the parts in order."""
-        parts = (reply.sealed + (reply.signature or _UNSIGNED) for reply in replies)
-        return b"".join([total, _digest(covered), *parts])
+        """Return what all nodes receive: the total, the digest of `covered`, the parts in order."""
+        return b"".join([total, _digest(covered), *(reply.sealed for reply in replies)])
 
-    def _opened_statement(
-        self, keys: _Keys, sum_name: SumName, covered: bytes, num_clients: int, total: bytes
-    ) -> bytes:
-        """Return which sum was opened, as all members sign it."""
-        return opened_statement(
-            keys.epoch, self.announced, sum_name.exchange, covered, num_clients, total
-        )
+    @staticmethod
+    def proofs(replies: Sequence[OpenReply]) -> list[bytes]:
+        """Return what each node that joined receives in addition: the members' proofs."""
+        of_members = (split(reply.proofs, pads.PROOF_BYTES) for reply in replies)
+        return [b"".join(proofs) for proofs in zip(*of_members, strict=True)]
 
     def _sealed_bytes(self, field: str) -> int:
         return self.vector_bytes(field) + TAG_BYTES
@@ -468,6 +461,17 @@ def _release_key(group: bytes, sum_name: SumName, covered: bytes, total: bytes) 
     """Return the key that seals the members' parts of one sum."""
     info = prefixed(b"release", _name(sum_name), covered, _digest(total))
     return pads.derived_key(group, info)
+
+
+def _opened_statement(
+    sum_name: SumName, covered: bytes, num_clients: int, total: bytes, sealed: bytes
+) -> bytes:
+    """Return what a member proves to each node: which sum it opened, and its own part.
+
+    The key of a proof belongs to one epoch and its terms.
+    """
+    opened = prefixed(_name(sum_name), covered, num_clients.to_bytes(8), total, sealed)
+    return prefixed(b"opened", _digest(opened))
 
 
 def _nonce(place: int) -> bytes:

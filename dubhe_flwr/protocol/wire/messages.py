@@ -234,13 +234,13 @@ class OpenRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class OpenReply(Message):
-    """The member's part: its pads for these nodes minus its noise, sealed to the group."""
+    """The member's part: its pads for these nodes minus its noise, sealed to the group.
+
+    With it comes a proof for each node that joined, which only this node can check.
+    """
 
     sealed: bytes
-    signature: bytes | None = None
-
-    def __post_init__(self) -> None:
-        _require_signature(self.signature)
+    proofs: bytes
 
 
 @dataclass(frozen=True, slots=True)

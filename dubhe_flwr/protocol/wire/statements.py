@@ -98,28 +98,6 @@ def appointment_statement(  # noqa: PLR0917 - everything that the statement bind
     return _statement(b"appointment", epoch, announced, *parts)
 
 
-def opened_statement(  # noqa: PLR0917 - everything that the statement binds
-    epoch: bytes,
-    announced: JoinRequest,
-    exchange: int,
-    covered: bytes,
-    num_clients: int,
-    total: bytes,
-) -> bytes:
-    """Return what all members sign when they open a sum: the nodes it covers, and its total.
-
-    `covered` is the digest of the bits that mark the nodes in the sum.
-    """
-    numbers = struct.pack(">qq", exchange, num_clients)
-    digest = hashlib.sha256(total).digest()
-    return _statement(b"release", epoch, announced, numbers, covered, digest)
-
-
-def release_statement(opened: bytes, sealed: bytes) -> bytes:
-    """Return what one member signs: which sum it opened, and its own part."""
-    return opened + prefixed(hashlib.sha256(sealed).digest())
-
-
 def roster_ranks(
     pinned: PinnedKeys, epoch: bytes, announced: JoinRequest, roster: Roster
 ) -> tuple[int, ...]:

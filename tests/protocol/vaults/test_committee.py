@@ -6,16 +6,20 @@ import pytest
 from adversary.test_committee import (
     Nodes,
     federation,
+    flipped,
     members_of,
     numbers,
     open_with,
     vault_of,
 )
+from protocol.federation import registered
 from protocol.nodes import seal
 
 from dubhe_flwr.errors import InvalidCiphertextError, RefusedError, UntrustedError
 from dubhe_flwr.he import pads
 from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.vaults import SumName
+from dubhe_flwr.protocol.vaults.committee import _opened_statement
 from dubhe_flwr.protocol.wire.messages import RegisterRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION
 
@@ -97,14 +101,41 @@ def test_a_node_registers_once_and_only_with_a_committee() -> None:
 
 
 @pytest.mark.parametrize(
-    "spoil", [lambda sums: sums[1:], lambda sums: sums[:-97] + bytes([sums[-97] ^ 1]) + sums[-96:]]
+    ("spoil", "refused"),
+    [
+        (lambda sums: sums[1:], r"^The sum is not valid\.$"),
+        (
+            lambda sums: sums[:-49] + flipped(sums[-49:]),
+            "^Member 3 .* has not proved",
+        ),
+        (
+            lambda sums: sums[:-48] + flipped(sums[-48:]),
+            "^Member 1 of the committee has not proved",
+        ),
+    ],
+    ids=["size", "part", "proof"],
 )
-def test_an_altered_part_opens_no_sum(spoil: Any) -> None:
-    """A node that checks no signatures finds the wrong size, or a part that does not open."""
+def test_an_altered_part_opens_no_sum(spoil: Any, refused: str) -> None:
+    """A node names the member whose proof does not fit its part."""
     nodes = federation(pinned=False)
     node_id, request = asked(nodes, Stage.SETTLE, 12)
-    with pytest.raises(RefusedError, match=r"^The sum is not valid\.$"):
+    with pytest.raises(RefusedError, match=refused):
         nodes.handle(node_id, {**request, "sums": spoil(request["sums"])})
+
+
+def test_a_member_proves_a_part_that_does_not_open() -> None:
+    """A part can be garbage although its member stands by it."""
+    nodes = federation(pinned=False)
+    node_id, request = asked(nodes, Stage.SETTLE, 12)
+    sums: Any = request["sums"]
+    size = vault_of(nodes).vector_bytes(REGISTRATION)
+    garbage, secret = bytes(size + 16), registered(nodes, node_id).keys[-pads.KEY_BYTES :]
+    covered, total = sums[size : size + 32], sums[:size]
+    statement = _opened_statement(SumName(REGISTRATION), covered, 20, total, garbage)
+    parts = sums[: -48 - len(garbage)] + garbage
+    proofs = sums[-48:-16] + pads.proof(secret, statement)
+    with pytest.raises(RefusedError, match=r"^The sum is not valid\.$"):
+        nodes.handle(node_id, {**request, "sums": parts + proofs})
 
 
 def test_the_server_finds_vectors_that_cannot_be_added() -> None:

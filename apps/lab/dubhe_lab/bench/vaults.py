@@ -153,14 +153,12 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
         total = vault.adder(public, SETTLEMENT).add_up(vectors)
         request = OpenRequest(1, np.packbits(np.ones(number, dtype=bool)).tobytes(), total)
         parts = [
-            vault.release(member, own, seat.pinned, _LABEL, request, None)
-            for member, own, seat in zip(members, keys, seats, strict=False)
+            vault.release(member, own, _LABEL, request, None)
+            for member, own in zip(members, keys, strict=False)
         ]
-        actions["open"] = lambda: vault.release(
-            members[0], keys[0], seats[0].pinned, _LABEL, request, None
-        )
+        actions["open"] = lambda: vault.release(members[0], keys[0], _LABEL, request, None)
         num_bytes = {"member down": _size(request), "member up": _size(parts[0])}
-        total = vault.opened(total, request.covered, parts)
+        total = vault.opened(total, request.covered, parts) + vault.proofs(parts)[0]
     else:
         requests = [RegisterRequest(number)]
         if terms.announced.vault == "paillier":

@@ -48,12 +48,14 @@ class Open(AwaitingMembers):
     ) -> tuple[Context, "OpenedSum | Open | CommitteeLost"]:
         """Append the members' parts to the total; ask silent members once more."""
         registered = self.registered
-        vault, last = registered.joined.invitation.terms.vault, registered.last_sum
+        joined, last = registered.joined, registered.last_sum
+        vault = joined.invitation.terms.vault
         assert isinstance(vault, Committee)  # noqa: S101 - other vaults never get here
         field = SETTLEMENT if last.exchange else REGISTRATION
 
         def refuse(_node_id: int, reply: OpenReply) -> str | None:
-            return None if vault.is_release(field, reply) else "wrong size of a part"
+            fits = vault.is_release(field, len(joined.replies), reply)
+            return None if fits else "wrong size of a part"
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
@@ -65,7 +67,8 @@ class Open(AwaitingMembers):
             return context, CommitteeLost(tuple(lost))
         parts = [told[node_id] for node_id in self.members]
         opened = replace(last, sums=vault.opened(last.sums, _covered(registered), parts))
-        return context, OpenedSum(replace(registered, last_sum=opened))
+        proofs = dict(zip(joined.replies, vault.proofs(parts), strict=True))
+        return context, OpenedSum(replace(registered, last_sum=opened, proofs=proofs))
 
 
 def _covered(registered: RegisteredNodes) -> bytes:

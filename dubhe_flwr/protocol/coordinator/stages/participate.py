@@ -1,6 +1,6 @@
 """The stage `participate`: each registered node draws to decide whether it volunteers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.renewal import num_rounds_of, num_tries_of
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, DrawnRound, drawn_rounds
-from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
+from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused, with_unproven
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.draws import read_draws, sizes_of
@@ -61,7 +61,7 @@ class Participate(AwaitingInEpoch):
         was_drawn = epoch.num_draws > 0
         # Charged at once: a draw counts as soon as it is asked for, even if the round fails.
         epoch = epoch.charged(request)
-        requests, num_rounds = dict.fromkeys(here, request), request.num_rounds
+        requests, num_rounds = addressed(request, here, epoch.proofs), request.num_rounds
         context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests, num_rounds)
         return context, cls(batch, epoch, request, was_drawn)
 
@@ -74,7 +74,9 @@ class Participate(AwaitingInEpoch):
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = with_declined(context.reported(report), request, accepted)
-        if is_refused(context, report):
+        refused = is_refused(context, report)
+        context = with_unproven(context, epoch.committee, replies, ends_epoch=refused)
+        if refused:
             return context, Refused(report, self.was_drawn, epoch.registered, epoch.committee)
         epoch = replace(epoch, failed=frozenset(report.lost.get(ERROR_REPLY, ())))
         return accept_draws(context, epoch, request, accepted)
@@ -95,6 +97,18 @@ def draw_request(kind: type[DrawRequestT], context: Context, epoch: Epoch) -> Dr
         num_rounds=num_rounds,
         num_tries=num_tries,
     )
+
+
+def addressed(
+    request: DrawRequestT, node_ids: Iterable[int], proofs: Mapping[int, bytes]
+) -> dict[int, DrawRequestT]:
+    """Return the request to each node: to its sum belong the proofs that only this node can check.
+
+    Without proofs, all nodes get the same request.
+    """
+    if not proofs:
+        return dict.fromkeys(node_ids, request)
+    return {n: replace(request, sums=request.sums + proofs[n]) for n in node_ids}
 
 
 def refused_draws(request: DrawRequest, draws: ParticipateReply) -> str | None:

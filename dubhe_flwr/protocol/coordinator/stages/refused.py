@@ -1,13 +1,14 @@
 """Replaces an epoch that nodes refuse, or whose committee failed, in the same round."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join
-from dubhe_flwr.protocol.plan import StageReport
+from dubhe_flwr.protocol.plan import NodeFailure, Replies, StageReport
+from dubhe_flwr.protocol.vaults.committee import UNPROVEN
 
 _MAX_RENEWALS: Final = 6
 """How many refused epochs are replaced in one round before it is given up."""
@@ -86,12 +87,24 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
     return Join.begin(replace(context, run=run, round=this_round))
 
 
-def with_complaints(
-    context: Context, first: int, complaining: Collection[int], *, ends_epoch: bool
+def with_unproven(
+    context: Context, committee: Sequence[int], replies: Replies, *, ends_epoch: bool
 ) -> Context:
-    """Note which nodes cannot use the group key, and count failures for both sides.
+    """Count the complaints of nodes to which a member did not prove a sum."""
+    for member, complaint in zip(committee, UNPROVEN, strict=False):
+        complaining = [n for n, reply in replies.items() if reply == NodeFailure(complaint)]
+        context = with_complaints(
+            context, member, complaining, "has not proved the sum to", ends_epoch=ends_epoch
+        )
+    return context
 
-    Nobody can tell whether the first member sealed garbage or the nodes are lying. A node is
+
+def with_complaints(
+    context: Context, member: int, complaining: Collection[int], about: str, *, ends_epoch: bool
+) -> Context:
+    """Note which nodes complain about what a member did, and count failures for both sides.
+
+    Nobody can tell whether the member or the nodes are lying. A node is
     believed if it has failed no more often than the member. If at least `min_cohort` nodes are
     believed, the member gets a failure. Each complaining node gets one too, unless the complaints
     end the epoch: when that many nodes complain, they are unlikely to be lying.
@@ -99,14 +112,14 @@ def with_complaints(
     if not complaining:
         return context
     aliases, failures = context.run.aliases, context.run.failures
-    believed = [n for n in complaining if failures.get(n, 0) <= failures.get(first, 0)]
+    believed = [n for n in complaining if failures.get(n, 0) <= failures.get(member, 0)]
     is_blamed = len(believed) >= context.settings.min_cohort
-    failed = [*([] if ends_epoch else complaining), *([first] if is_blamed else [])]
+    failed = [*([] if ends_epoch else complaining), *([member] if is_blamed else [])]
     context = _with_failures(context, failed)
     names = ", ".join(aliases.get(n, str(n)) for n in complaining)
     return context.noted(
-        f"The group key from {aliases.get(first, first)} does not open at {names}: either the "
-        "first member or these nodes are lying."
+        f"{aliases.get(member, member)} {about} {names}: either this member of the committee or "
+        "these nodes are lying."
     )
 
 

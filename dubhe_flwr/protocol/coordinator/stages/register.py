@@ -1,7 +1,7 @@
 """The stage `register`: nodes send their registrations and label distributions, hidden."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
@@ -28,6 +28,8 @@ class RegisteredNodes:
     num_registered: int  # clients covered by the sum of the registrations
     last_sum: RuleSum  # the sum of the nodes' last contributions, to send to them next
     committee: tuple[int, ...] = ()  # members of the committee, if there is one
+    # The members' proofs of the last sum, for each node; empty without a committee.
+    proofs: Mapping[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,9 @@ class Register(Awaiting):
         if self.ready.committee:
             complaining = [n for n in report.lost.get(ERROR_REPLY, ()) if replies[n] == _COMPLAINT]
             first, *others = self.ready.committee
-            context = with_complaints(context, first, complaining, ends_epoch=failed)
+            context = with_complaints(
+                context, first, complaining, "sealed no usable group key for", ends_epoch=failed
+            )
             # No sum opens without the other members. The first member gets a failure for each of
             # them that complains. If it sealed garbage for both, it then has more failures than
             # either of them.

@@ -15,11 +15,12 @@ from dubhe_flwr.protocol.coordinator.stages.open import OpenedSum
 from dubhe_flwr.protocol.coordinator.stages.participate import (
     RoundsDrawn,
     accept_draws,
+    addressed,
     draw_request,
     refused_draws,
     with_declined,
 )
-from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
+from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused, with_unproven
 from dubhe_flwr.protocol.coordinator.stages.register import RegisteredNodes
 from dubhe_flwr.protocol.plan import Replies, StageReport
 from dubhe_flwr.protocol.replies import DAYS_LIMIT, accept_replies
@@ -46,7 +47,7 @@ class Settle(Awaiting):
         if num_sums <= max(1, last.exchange):
             return settled, epoch
         request = draw_request(SettleRequest, context, epoch)
-        requests = dict.fromkeys(registered.distributions, request)
+        requests = addressed(request, registered.distributions, registered.proofs)
         context, batch = context.batch(
             registered.joined.invitation.identity, Stage.SETTLE, requests
         )
@@ -68,7 +69,9 @@ class Settle(Awaiting):
         accepted, report = accept_replies(self.batch, replies, refuse)
         draws = {n: reply.draws for n, reply in accepted.items() if reply.draws is not None}
         context = with_declined(context, self.request, draws)
-        if is_refused(context, report):
+        refused = is_refused(context, report)
+        context = with_unproven(context, registered.committee, replies, ends_epoch=refused)
+        if refused:
             names = [registered.joined.aliases[n] for n in registered.committee]
             if names:
                 context = context.noted(f"The committee was {', '.join(names)}.")
@@ -130,6 +133,7 @@ def _settled(
         public=registered.public,
         distributions=tuple(node_ids.values()),
         last_sum=registered.last_sum,
+        proofs=registered.proofs,
         num_registered=registered.num_registered,
         finding=finding,
         committee=registered.committee,
