@@ -187,9 +187,10 @@ class TestAWatchedNode:
     @pytest.mark.slow
     def test_six_servers_that_steer_prices(self) -> None:
         """The threat model gives the range of their errors, and the README the best of them."""
-        errors, named, _ = zip(*map(steered, range(5, 11)), strict=True)
+        errors, named, guessed = zip(*map(steered, range(5, 11)), strict=True)
         assert (min(errors), max(errors)) == pytest.approx((0.50, 0.58), abs=0.03)
-        assert (min(named), max(named)) == pytest.approx((0.68, 0.77), abs=0.03)
+        assert (min(named), max(named)) == pytest.approx((0.66, 0.78), abs=0.03)
+        assert (min(guessed), max(guessed)) == pytest.approx((0.22, 0.35), abs=0.03)
 
     @pytest.mark.slow
     def test_random_orders_tell_no_more(self) -> None:
@@ -258,7 +259,7 @@ class TestALyingClient:
 
     def test_a_client_that_tells_three_times_its_numbers_changes_little(self) -> None:
         """Noise hides the lie, and the lie is no larger than the noise."""
-        assert mean_distance(lambda told, _: 3 * told) < 0.4
+        assert mean_distance(lambda told, _: 3 * told) == pytest.approx(0.31, abs=0.03)
 
     def test_a_client_that_tells_ten_times_its_numbers_ends_the_gain(self) -> None:
         """No node refuses the sums, and the volunteers' data is as skewed as without prices."""

@@ -55,34 +55,6 @@ def test_no_two_methods_look_alike(name: str) -> None:
     assert len(set(shown)) == len(named) >= 5
 
 
-def test_the_readme_tells_how_much_dubhe_gains() -> None:
-    """The lead over random selection with each optimizer, and what an agent adds."""
-    shown = rows(DOCS["measured"]("digits").tables[0])
-    gains = [
-        float(own) - float(random)
-        for own, random in zip(shown["Dubhe"][:3], shown["random"][:3], strict=True)
-    ]
-    lead = "{:.0f} points with SGD, {:.1f} with server momentum, {:.0f} with Adam".format(*gains)
-    assert f"Dubhe's lead over random selection depends on the optimizer: {lead}" in TOLD
-    assert f"SGD {shown['Dubhe'][0]} % -> {shown['Dubhe, H=20'][0]} %" in TOLD
-
-
-def test_the_readme_and_the_study_tell_where_dubhe_hurts() -> None:
-    """Both say what Dubhe costs and gains on MovieLens, whose test has the federation's mix."""
-    (table,) = (each for each in DOCS["measured"]("natural").tables if "MovieLens" in each.caption)
-    shown = rows(table)
-    (random, of_random), (dubhe, of_dubhe), (own_mix, _) = (
-        [cell.partition("±")[0] for cell in shown[name][:2]]
-        for name in ("random", "Dubhe", "Dubhe, own mix")
-    )
-    lost = float(random) - float(dubhe)
-    assert f"on MovieLens, plain accuracy drops by {lost:.0f} points." in TOLD
-    page = " ".join((ROOT / "docs" / "howto" / "my_federation.md").read_text("utf-8").split())
-    assert f"lowers plain accuracy from {random} to {dubhe} %" in page
-    assert f"balanced accuracy only from {of_random} to {of_dubhe} %" in page
-    assert f'`Prices(target="own")` keeps plain accuracy at {own_mix} %' in page
-
-
 def test_the_readme_says_which_method_beats_dubhe() -> None:
     """Of the methods that see no labels, Active FL leads with Adam, and none with SGD."""
     shown = rows(DOCS["measured"]("digits").tables[0])
@@ -92,18 +64,6 @@ def test_the_readme_says_which_method_beats_dubhe() -> None:
         better = {name for name, row in sighted.items() if float(row[optimizer]) > own}
         assert better == beaten_by
     assert "With Adam, Active FL beats Dubhe." in TOLD
-
-
-def test_the_pages_tell_what_an_agent_adds() -> None:
-    """The points that `Tries(20)` gains, from the table of paired differences."""
-    gained = rows(DOCS["measured"]("digits").tables[1])["Dubhe, H=20"]
-    sgd, momentum, adam = (float(cell.partition("±")[0]) for cell in gained)
-    page = " ".join((ROOT / "docs" / "howto" / "choose_settings.md").read_text("utf-8").split())
-    assert abs(momentum) < 0.15
-    told = (
-        f"`Tries(20)` added {sgd} points of accuracy with plain SGD, {adam} with Adam, and nothing"
-    )
-    assert told in page
 
 
 def test_the_page_describes_the_natural_federations() -> None:

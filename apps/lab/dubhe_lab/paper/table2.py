@@ -20,7 +20,7 @@ from dubhe_lab.paper.studies import CLIENTS, studies
 from dubhe_lab.paper.trainings import accuracies, curves_of, trainings
 from dubhe_lab.report.table import Table
 
-_PAPER: Final[Mapping[str, Mapping[str, float]]] = {
+PAPER: Final[Mapping[str, Mapping[str, float]]] = {
     "EMD*": {"1": 0.2946, "2": 0.2588, "5": 0.2176, "10": 0.1971, "20": 0.1750, "opt": 0.0144},
     "MNIST": {"1": 0.9662, "2": 0.9668, "5": 0.9665, "10": 0.9684, "20": 0.9678, "opt": 0.9694},
     "CIFAR10": {"1": 0.4300, "2": 0.4518, "5": 0.4486, "10": 0.4441, "20": 0.4577, "opt": 0.5295},
@@ -129,7 +129,7 @@ def _share(own: list[float], least: list[float], most: list[float]) -> str:
 
 
 def _in_paper(row: str, method: Method) -> float | None:
-    return _PAPER[row].get("opt" if method.name == "greedy" else str(method.tries))
+    return PAPER[row].get("opt" if method.name == "greedy" else str(method.tries))
 
 
 def _paper(row: str, method: Method) -> str:
@@ -138,7 +138,7 @@ def _paper(row: str, method: Method) -> str:
 
 
 def _paper_share(dataset: str, method: Method) -> str:
-    of, value = _PAPER[dataset], _in_paper(dataset, method)
+    of, value = PAPER[dataset], _in_paper(dataset, method)
     return "" if value is None else f"{(value - of['1']) / (of['opt'] - of['1']):.1%}"
 
 

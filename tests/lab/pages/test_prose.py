@@ -1,0 +1,222 @@
+"""Each measured number in the pages' prose is held by results.
+
+`SAID` has the sentences of each page whose numbers `said` computes. `TESTED` has passages whose
+numbers another test computes or bounds, or that quote the paper. Each passage must be on its page,
+and a measured number outside of them fails.
+
+A number is measured if it has a decimal point or a unit (see `MEASURED`). This test cannot see
+other whole numbers ("20 rounds"), fractions in words ("a third"), claims without numbers, and the
+captions of tables. It does not know whether the test that `TESTED` names still covers a number, and
+it does not read the reference, whose numbers are settings and formats.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+import pytest
+import said
+from docs.pages import PAGES, ROOT, name_of
+
+SAID: Final[dict[str, tuple[Callable[[], Iterable[str]], ...]]] = {
+    "README.md": (said.readme,),
+    "docs/side_by_side.md": (said.digits, said.natural, said.larger),
+    "docs/noise.md": (said.noise,),
+    "docs/performance.md": (said.performance, said.bounds),
+    "docs/explanation/prices.md": (said.prices,),
+    "docs/explanation/threat_model.md": (said.attacks,),
+    "docs/howto/my_federation.md": (said.costs, said.verdicts),
+    "docs/reproduction.md": (said.reproduction,),
+    "docs/explanation/departures.md": (said.encryption,),
+    "docs/explanation/paper.md": (said.paper,),
+    "apps/deployment/README.md": (said.exchanges,),
+    "docs/howto/choose_settings.md": (said.agents,),
+    "docs/howto/deploy.md": (said.exchanges,),
+    "docs/howto/operations.md": (said.exchanges,),
+}
+PAPER: Final = "the paper"
+SETTING: Final = "a setting"
+ADVERSARY: Final = "tests/adversary/test_"
+PAGE: Final = "tests/lab/pages/test_"
+TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "apps/deployment/README.md": {
+        SETTING: ("Every 30 seconds",),
+    },
+    "docs/explanation/paper.md": {
+        PAPER: (
+            "[doi:10.1145/3472456.3473513]",
+            "**Registration** (5.1,",
+            "**Participation** (5.2,",
+            "**Determination** (5.3)",
+            "up to 64.4 % below random selection's",
+        ),
+    },
+    "docs/explanation/prices.md": {
+        "tests/vectors/test_vectors.py::test_what_a_node_answers": (
+            "never less than 5/3 times as large",
+        ),
+    },
+    "docs/explanation/threat_model.md": {
+        f"{ADVERSARY}agents.py::test_what_an_honest_agent_sees_of_a_client": (
+            "is 3 % closer than the mean of all clients (20 tries), or 32 % closer (199 sums)",
+        ),
+        f"{ADVERSARY}price_sums.py::test_one_member_hides_the_last_client": (
+            "the members' noise | 0.99 of the error of a guess without any sum",
+            "these members' noise | 0.85 of that error",
+        ),
+        f"{ADVERSARY}prices.py::test_a_server_that_steers_prices_makes_all_sums_tell_more": (
+            "0.57 of that error; the most frequent class of 71 % of the clients",
+        ),
+        f"{ADVERSARY}prices.py::test_six_servers_that_steer_prices": (
+            "has 0.50 to 0.58 times the error of a blind guess",
+            "in six trials, 0.50 to 0.58 of the error of a guess without any sum",
+            "the most frequent class of 66 to 78 % of the nodes (22 to 35 % without any sum)",
+        ),
+        f"{ADVERSARY}prices.py::test_what_draws_tell": ("| 1.9, 2.4, 3.5 bits about the node",),
+        f"{ADVERSARY}prices.py::test_random_selection_is_at_three_fifths": (
+            "at distance 0.37 from uniform, as without the lie (0.617 without prices)",
+        ),
+        f"{ADVERSARY}prices.py::test_numbers_in_range_that_are_nobodys": (
+            "0.44 with the worst of the lies tried",
+        ),
+        f"{ADVERSARY}prices.py::test_a_client_that_tells_three_times_its_numbers_changes_little": (
+            "by 3: 0.31, because",
+        ),
+        f"{ADVERSARY}prices.py::test_a_client_that_tells_ten_times_its_numbers_ends_the_gain": (
+            "by 10: 0.617, **the gain is gone",
+        ),
+        f"{ADVERSARY}active_server.py::test_an_active_server_reads_any_client_in_one_epoch": (
+            "any client's labels with 24 answers from agents",
+        ),
+        f"{ADVERSARY}liars.py::test_a_client_that_always_says_yes": (
+            "in 28 of 30 rounds (3 would be fair) with the paper's rule, and in 13 with prices",
+        ),
+        f"{ADVERSARY}liars.py::test_one_that_spoils_its_label_distribution_as_well": (
+            "at 0.52 instead of 0.38 with the paper's rule, 0.26 instead of 0.22 with prices",
+        ),
+        SETTING: ("rho 10, EMD_avg 1.5",),
+    },
+    "docs/howto/my_federation.md": {
+        f"{PAGE}verdict.py::test_the_page_has_the_table_of_the_measurements": (
+            "Dubhe lost four points",
+        ),
+        SETTING: ("0.5, 1.5 or 2 times your number of participants",),
+    },
+    "docs/howto/operations.md": {
+        SETTING: ("Flower takes up to 60 s to notice that a node was killed",),
+    },
+    "docs/noise.md": {
+        f"{ADVERSARY}price_sums.py::test_without_noise_the_last_client_is_read": (
+            "who knows all other clients has an error below 0.1",
+        ),
+        SETTING: ("Each epoch has 5 % new clients",),
+    },
+    "docs/performance.md": {
+        f"{PAGE}performance.py::test_the_page_tells_how_rounds_on_real_nodes_compare": (
+            "take 2 % longer than with random clients, or 18 % with the paper's rule",
+            "no round waited more than 0.5 s for its clients, and half of them no more than 0.02 s",
+            "rounds 2 to 10 (20.6 s)",
+            "as with random clients (19.2 s)",
+        ),
+    },
+    "docs/reproduction.md": {
+        PAPER: (
+            "thresholds for ten classes (0.7 and 0.1)",
+            "*K in the 64.4 % reduction*",
+            "The paper reports 64.4 %",
+            "*The distance falls by 64.4 %.*",
+            "sigma = 0.7 and 0.1",
+            "MNIST-10/1.5 at full scale",
+        ),
+        SETTING: (
+            "runs from 0 % for random selection to 100 % for greedy selection",
+            "runs from 0 % for one try to 100 % for greedy selection",
+        ),
+    },
+    "docs/side_by_side.md": {
+        "tests/lab/paper/test_when.py::test_no_gain_on_the_page_is_uncertain_by_half_a_point": (
+            "the standard error with five is about half a point or larger",
+        ),
+        SETTING: (
+            "and a quarter (0.3) or half (1) of the clients",
+            "### SGD with server momentum 0.9",
+            "the rounds to 90 % are accurate",
+        ),
+    },
+    "docs/verdict.md": {
+        f"{PAGE}verdict.py::test_the_page_has_the_studys_formula": (
+            "(0.5 + EMD_avg)",
+            "ten rounds + 1.1",
+        ),
+        f"{PAGE}verdict.py::test_the_page_has_the_table_of_the_measurements": (
+            "predicts 2.0 points on average, and Dubhe gained 1.7",
+            "in one case by four points",
+        ),
+        f"{PAGE}verdict.py::test_the_page_tells_what_the_formula_predicts_on_mnist": (
+            "There the formula predicts 11 points",
+        ),
+        f"{PAGE}verdict.py::test_the_page_tells_what_mnist_gained": (
+            "Dubhe gained 8 with SGD, 4 with server momentum and 21 with Adam",
+        ),
+        "tests/lab/experiments/test_my_federation.py::test_a_study_predicts_the_encrypted_run": (
+            "They differ by at most 10 %, or by 0.01 where that is more",
+        ),
+    },
+}
+UNIT: Final = r" ?(?:%|points?\b|times as|[mu]?s\b|seconds?\b|minutes?\b|hours?\b|[KMGk]?B\b)"
+NUMBER: Final = r"(?<![\w.-])[\d,]*\d(?:\.\d+)?"
+MEASURED: Final = re.compile(
+    r"(?<![\w.-])\d+\.\d+(?![\w.]*\d)"
+    rf"|(?:{NUMBER}(?: ?%)?(?:,| to| or| and) )*{NUMBER}{UNIT}"
+    rf"|\b(?:half a|{'|'.join(said.WORDS)}) points?\b"
+)
+HIDDEN: Final = re.compile(
+    r"`[^`]*`|\]\([^)]*\)|\b\w+ ?= ?[\d.e-]+|"
+    r"\b(?:EMD|rho|Flower|Python|version|GPL-|Apache-|Artistic-|section) ?[\d.]+"
+)
+"""Code, the targets of links, settings, and versions."""
+READ: Final = [
+    page
+    for page in PAGES
+    if name_of(page) == "README.md" or page.parent != ROOT
+    if page.parent.name != "reference"
+]
+CAPTIONED: Final = [table for of in said.results("performance/*.json") for table in of["tables"]]
+
+
+def prose(page: Path) -> str:
+    """Return a page on one line, without code and tables, but with rows that name a test."""
+    text = page.read_text("utf-8")
+    for table in CAPTIONED:
+        text = text.replace(table, "")
+    text = re.sub(r"^```.*?^```$|<!--.*?-->", "", text, flags=re.DOTALL | re.MULTILINE)
+    return " ".join(re.sub(r"^\|(?!.*test_\w+\.py).*$", "", text, flags=re.MULTILINE).split())
+
+
+@pytest.mark.parametrize("page", READ, ids=name_of)
+def test_results_explain_each_number(page: Path) -> None:
+    """Passages that quote results are on their page, and all measured numbers are in them."""
+    name, text = name_of(page), prose(page)
+    computed = (passage for sentences in SAID.get(name, ()) for passage in sentences())
+    held = []
+    for passage in [*computed, *(each for of in TESTED.get(name, {}).values() for each in of)]:
+        begin = text.find(passage)
+        assert begin >= 0, f"{name} does not say what results say: {passage!r}"
+        held.append(range(begin, begin + len(passage)))
+    seen = HIDDEN.sub(lambda found: " " * len(found[0]), text)
+    loose = [
+        f"{found[0]!r} in {text[max(0, found.start() - 60) : found.end() + 40]!r}"
+        for found in MEASURED.finditer(seen)
+        if not any(found.start() in of and found.end() - 1 in of for of in held)
+    ]
+    assert not loose, f"nothing holds these numbers of {name}: " + "\n".join(loose)
+
+
+@pytest.mark.parametrize("source", sorted({source for of in TESTED.values() for source in of}))
+def test_the_named_tests_exist(source: str) -> None:
+    """Each source is a test (`module::name`), the paper or a setting."""
+    module, _, name = source.partition("::")
+    assert source in (PAPER, SETTING) or re.search(
+        rf"def {name}\(", (ROOT / module).read_text("utf-8")
+    )

@@ -1,0 +1,558 @@
+"""What the pages say about results, as sentences whose numbers are computed.
+
+The numbers come from the pages' tables, which other tests compare with results, from committed
+files, or from constants of the code. `test_prose` looks for the sentences on the pages.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from statistics import fmean, median
+from typing import Any, Final
+
+from docs.pages import ROOT
+
+from dubhe_flwr.core.prices.privacy import epsilon
+from dubhe_flwr.rules import Prices
+from dubhe_lab.data import EMD_TOLERANCE
+from dubhe_lab.paper.studies import LETTERS
+from dubhe_lab.paper.table2 import PAPER
+from dubhe_lab.report.federation import verdict_on
+
+DOCS: Final = ROOT / "docs"
+WORDS: Final = [
+    "no",
+    "a",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+]
+
+
+class Table(dict[tuple[str, str], float]):
+    """The first number in each cell of a table, by row and column."""
+
+    def column(self, name: str, *rows: str) -> list[float]:
+        """Return the numbers in some rows of a column, by default in all of them."""
+        return [
+            value
+            for (row, column), value in self.items()
+            if column == name and (row in rows or not rows)
+        ]
+
+    def lead(self, row: str, over: str, column: str = "accuracy %") -> float:
+        """Return how far a row is ahead of another."""
+        return self[row, column] - self[over, column]
+
+
+@cache
+def tables(page: str) -> list[Table]:
+    """Return the tables of a page; rows with the same heading are told apart by their next cell."""
+    found = []
+    for block in re.findall(r"(?:^\|.*\n)+", (ROOT / page).read_text("utf-8"), re.MULTILINE):
+        heading, _, *rows = [
+            [cell.strip() for cell in line.strip()[1:-1].split("|")] for line in block.splitlines()
+        ]
+        names = [row[0] for row in rows]
+        table = Table()
+        for row in rows:
+            name = row[0] if names.count(row[0]) == 1 else f"{row[0]}, {row[1]}"
+            for column, cell in zip(heading[1:], row[1:], strict=False):
+                if match := re.search(r"[-+]?\d[\d ]*(?:\.\d+)?", cell):
+                    table[name.strip("` "), column] = float(match[0].replace(" ", ""))
+        found.append(table)
+    return found
+
+
+def words(number: float) -> str:
+    """Return a rounded number in words."""
+    return "half a" if 0.35 < number < 0.65 else WORDS[round(number)]
+
+
+@cache
+def results(pattern: str) -> list[Any]:
+    """Return the committed results in some files of `docs`."""
+    return [json.loads(file.read_text("utf-8")) for file in sorted(DOCS.glob(pattern))]
+
+
+def trained(pattern: str, **config: object) -> dict[int, dict[str, Any]]:
+    """Return what training runs with some settings have found, by seed."""
+    return {
+        each["cell"]["config"]["seed"]: next(iter(each["result"]["methods"].values()))
+        for each in results(pattern)
+        if config.items() <= each["cell"]["config"].items()
+    }
+
+
+def readme() -> Iterator[str]:
+    """Yield what the README says, which rounds the table of digits."""
+    shown = tables("README.md")[0]
+    sgd, momentum, adam = (
+        shown["Dubhe", f"{name} %"] - shown["random", f"{name} %"]
+        for name in ("SGD", "server momentum", "Adam")
+    )
+    yield f"{sgd:.0f} points with SGD, {momentum:.1f} with server momentum, {adam:.0f} with Adam"
+    yield f"(SGD {shown['Dubhe', 'SGD %']} % -> {shown['Dubhe, H=20', 'SGD %']} %)"
+    natural = tables("docs/side_by_side.md")[6]
+    lost = natural["random", "accuracy %"] - natural["Dubhe", "accuracy %"]
+    yield f"plain accuracy drops by {lost:.0f} points"
+
+
+def costs() -> Iterator[str]:
+    """Yield what the page on one's own federation says about MovieLens."""
+    movies = tables("docs/side_by_side.md")[6]
+    random, dubhe = (
+        [movies[name, f"{of}accuracy %"] for of in ("", "balanced ")]
+        for name in ("random", "Dubhe")
+    )
+    yield f"lowers plain accuracy from {random[0]} to {dubhe[0]} %"
+    yield f"balanced accuracy only from {random[1]} to {dubhe[1]} %"
+    yield f"keeps plain accuracy at {movies['Dubhe, own mix', 'accuracy %']} %"
+
+
+def agents() -> Iterator[str]:
+    """Yield what an agent adds."""
+    sgd, momentum, adam = (
+        tables("docs/side_by_side.md")[1]["Dubhe, H=20", name]
+        for name in ("SGD", "server momentum", "Adam")
+    )
+    assert abs(momentum) < 0.15
+    yield f"added {sgd} points of accuracy with plain SGD, {adam} with Adam, and nothing"
+
+
+def digits() -> Iterator[str]:
+    """Yield what is said about digits, other remedies, and when Dubhe helps."""
+    shown, ahead, remedies, when, *_ = tables("docs/side_by_side.md")
+    seeing, oracles = (
+        ("Power-of-Choice", "Active FL", "Oort"),
+        ("Fed-CBS (oracle)", "greedy (oracle)"),
+    )
+    balanced = [
+        value
+        for (row, column), value in shown.items()
+        if column == "server momentum %" and row not in ("random", *seeing)
+    ]
+    yield f"are level**, within {max(balanced) - min(balanced):.1f} points"
+    lead = [-each for each in ahead.column("server momentum", *seeing)]
+    yield f"Dubhe is {min(lead):.1f} to {max(lead):.1f} points ahead of the methods that see losses"
+    sgd, adam = -ahead["random", "SGD"], -ahead["random", "Adam"]
+    best = max(ahead.column("SGD", *seeing))
+    behind = {name: max(ahead.column(name, *oracles)) for name in ("SGD", "Adam")}
+    yield (
+        f"**With plain SGD, Dubhe gains {sgd:.0f} points** over random selection. It is "
+        f"{words(-best)} point ahead of the best method that sees losses, level with FLIPS and the "
+        f"paper's rule, and less than {words(behind['SGD'])} points behind Fed-CBS and greedy"
+    )
+    yield (
+        f"**With Adam, Dubhe gains {adam:.0f} points**, and is about {words(behind['Adam'])} "
+        "points behind Fed-CBS and greedy selection. Active FL, which sees losses, is "
+        f"{words(ahead['Active FL', 'Adam'])} point ahead of Dubhe"
+    )
+    more = remedies.column("with random selection", "2 K clients", "4 K clients")
+    yield f"times as many clients at random gains less than {words(max(more) + 0.5)} point:"
+    momentum, both = (
+        remedies["FedAvgM, 0.9", f"with {of}"] for of in ("random selection", "Dubhe")
+    )
+    yield f"here**, with {momentum:.0f} points. Dubhe adds {words(both - momentum)} more"
+    loss = remedies["class-balanced loss", "with random selection"]
+    yield f"Class-balanced loss gains {words(loss)} points"
+    gain = {
+        (rho, other): [
+            value
+            for (row, column), value in when.items()
+            if column == f"over {other}" and row.startswith(f"rho {rho},")
+        ]
+        for rho in (1, 3, 10)
+        for other in ("random", "Power-of-Choice")
+    }
+    yield (
+        f"Dubhe is within {max(map(abs, gain[1, 'random'])):.1f} points of random selection, and "
+        f"up to {words(-min(gain[1, 'Power-of-Choice']))} point behind Power-of-Choice"
+    )
+    assert 0.5 < max(gain[3, "Power-of-Choice"]) < 1
+    least, most = (
+        [f"{of(each):.0f}" for each in (gain[10, "random"], gain[10, "Power-of-Choice"])]
+        for of in (min, max)
+    )
+    yield (
+        f"at rho = 3 up to {max(gain[3, 'random']):.0f} points over random selection, but less "
+        f"than one over Power-of-Choice; at rho = 10, {least[0]} to {most[0]} points over random "
+        f"selection and {least[1]} to {most[1]} over Power-of-Choice"
+    )
+    forty, thirteen = (
+        sum(
+            v
+            for (row, column), v in when.items()
+            if column == "over random" and row.endswith(f", {share}%")
+        )
+        for share in (40, 13)
+    )
+    assert round(5 * forty / thirteen) == 4
+    yield "Even if 40 % of them train"
+    yield "about four fifths of what it gains with 13 %"
+    hours = (
+        sum(
+            each["provenance"]["seconds"]
+            for each in results("side_by_side/cells/training/digits-*")
+            if " when " in each["provenance"]["command"]
+        )
+        / 3600
+    )
+    yield f"The whole grid takes about {words(hours)} hours on one core"
+
+
+def natural() -> Iterator[str]:
+    """Yield what is said about natural federations."""
+    accuracy, balanced, recall = "accuracy %", "balanced accuracy %", "worst recall %"
+    chem, inst, movies = tables("docs/side_by_side.md")[4:7]
+    assert chem.lead("random", "Dubhe") < 0.5
+    yield "balance costs next to no accuracy**, half a point at most"
+    yield (
+        f"Balanced accuracy rises by {chem.lead('Dubhe', 'random', balanced):.1f} points, "
+        f"and the recall of the worst class from {chem['random', recall]:.0f} to "
+        f"{chem['Dubhe', recall]:.0f} %"
+    )
+    yield f"**On InstEval, balance costs {inst.lead('random', 'Dubhe'):.1f} points**"
+    yield (
+        f"Balanced accuracy rises by {words(inst.lead('Dubhe', 'random', balanced))} point, "
+        f"and the recall of the worst class from {inst['random', recall]:.0f} to "
+        f"{inst['Dubhe', recall]:.0f} %"
+    )
+    greedy = [
+        each["random", accuracy] - each["greedy (oracle)", accuracy]
+        for each in (inst, chem, movies)
+    ]
+    yield f"also costs {greedy[0]:.1f} points here, and {words(greedy[1])} points on Chem97"
+    (of,) = results("side_by_side/cells/natural/movielens-study-*")
+    yield f"The most frequent rating is {of['result']['rho']:.0f} times as common as the rarest"
+    assert movies["random", recall] == 0
+    yield f"(recall {movies['Dubhe', recall]:.0f} % instead of none)"
+    greedy_lost = words(greedy[2])
+    lost = words(movies.lead("random", "Dubhe"))
+    yield f"loses {lost} points of accuracy; greedy selection loses {greedy_lost}"
+
+
+def long_hours() -> str:
+    """Return how long the longer training runs on CIFAR-10 took."""
+    hours = [
+        each["provenance"]["seconds"] / 3600
+        for each in results("side_by_side/cells/training/cifar10-*")
+        if each["cell"]["config"]["num_rounds"] == 200
+    ]
+    return f"took {min(hours):.1f} to {max(hours):.1f} hours"
+
+
+def larger() -> Iterator[str]:
+    """Yield what is said about MNIST, CIFAR-10 and turned digits."""
+    sgd, momentum, adam, cifar, longer, turned = tables("docs/side_by_side.md")[8:]
+    minutes = {
+        (data, on_cpu): sorted(
+            each["provenance"]["seconds"] / 60
+            for each in results(f"side_by_side/cells/training/{data}-*")
+            if (each["provenance"]["device"] == "cpu") == on_cpu
+        )
+        for data in ("mnist", "cifar10")
+        for on_cpu in (True, False)
+    }
+    mnist, images = minutes["mnist", True], minutes["cifar10", True]
+    yield (
+        f"took {mnist[0]:.0f} to {mnist[-1]:.0f} minutes with MNIST, half of them at most "
+        f"{median(mnist):.0f}, and {images[0]:.0f} to {images[-1]:.0f} minutes with CIFAR-10"
+    )
+    mnist, images = minutes["mnist", False], minutes["cifar10", False]
+    assert round(images[0]) == round(images[-1])
+    yield (
+        f"a run took {mnist[0]:.0f} to {mnist[-1]:.0f} minutes with MNIST "
+        f"and {images[0]:.0f} with CIFAR-10"
+    )
+    well = ("Dubhe", "Dubhe (paper), H=10", "FLIPS (oracle)", "Fed-CBS (oracle)", "greedy (oracle)")
+    level, took = (sgd.column(name, *well) for name in ("accuracy %", "rounds to 90%"))
+    assert max(level) - min(level) < 1.5
+    yield "balance classes well are within a point of each other"
+    least, most = (of(level) - sgd["random", "accuracy %"] for of in (min, max))
+    yield (
+        f"They gain {least:.1f} to {most:.1f} points over random selection and reach 90 % after "
+        f"{min(took):.0f} to {max(took):.0f} rounds"
+    )
+    runs = trained(
+        "side_by_side/cells/training/mnist-10-1.5-random-*", optimizer="sgd", server_momentum=0.0
+    )
+    reached = [
+        number
+        for run in runs.values()
+        for number in [
+            next((at for at, of in enumerate(run["accuracy"]) if of and of >= 0.9), None)
+        ]
+        if number
+    ]
+    assert (len(reached), len(runs)) == (9, 10)
+    yield f"Random selection takes {min(reached)} to {max(reached)} rounds with nine seeds"
+    yield (
+        f"Dubhe gains {sgd.lead('Dubhe', 'random'):.1f} points, and greedy selection, the best "
+        f"oracle, {sgd.lead('greedy (oracle)', 'Dubhe'):.1f} more"
+    )
+    gained = [sgd.lead(name, "random") for name in ("Active FL", "Power-of-Choice", "Oort")]
+    yield f"see losses gain less**: {words(min(gained))} to {words(max(gained))} points"
+    assert round(sgd.lead("Dubhe", "FLIPS (oracle)")) == 1
+    yield "**FLIPS covers more clients** and is a point behind"
+    yield (
+        f"shrinks from {words(sgd.lead('Dubhe', 'random'))} points to "
+        f"{words(momentum.lead('Dubhe', 'random'))}. The paper's rule is "
+        f"{momentum.lead('Fed-CBS (oracle)', 'Dubhe (paper), H=10'):.1f} points behind Fed-CBS, "
+        f"the best oracle; Dubhe is {momentum.lead('Fed-CBS (oracle)', 'Dubhe'):.1f} behind Fed-CBS"
+    )
+    yield f"is {words(momentum.lead('Dubhe', 'Power-of-Choice'))} point behind Dubhe."
+    yield f"FedEntOpt is {words(momentum.lead('random', 'FedEntOpt (oracle)'))} point below random"
+    best, both = "greedy (oracle)", ("Dubhe", "Dubhe (paper), H=10")
+    behind = max(adam.lead(best, name) for name in both)
+    ahead = {words(adam.lead(name, "Oort")) for name in both}
+    assert ahead == {"a"}
+    yield f"within {words(behind)} points of greedy selection, and a point ahead of Oort"
+    yield f"Dubhe is {words(adam.lead(best, 'Dubhe, local skew 1'))} point behind greedy selection"
+    yield (
+        f"is {words(adam.lead(best, 'FLIPS (oracle)'))} points behind greedy selection, and "
+        f"FedEntOpt is {words(adam.lead(best, 'FedEntOpt (oracle)'))} behind"
+    )
+    skew = "Dubhe, local skew 1"
+    yield (
+        f"Dubhe gains {cifar.lead('Dubhe', 'random'):.0f} points with its defaults. With "
+        "`local_skew=1` and `coverage=0.1` it gains "
+        f"{cifar.lead(skew, 'random'):.0f}, {words(cifar.lead(best, skew))} fewer than greedy"
+    )
+    yield f"twice as long, which {long_hours()} each on one core"
+    yield f"Random selection is still {longer.lead(best, 'random'):.0f} points behind"
+    others = [
+        turned.lead("Dubhe", name)
+        for name in ("Dubhe (paper), H=10", "FLIPS (oracle)", "Active FL")
+    ]
+    assert {round(each) for each in others} == {1}
+    yield (
+        f"Dubhe gains {words(turned.lead('Dubhe', 'random'))} points over random selection, one "
+        "more than the paper's rule, FLIPS and Active FL, and is "
+        f"{words(turned.lead('Fed-CBS (oracle)', 'Dubhe'))} points behind Fed-CBS"
+    )
+
+
+def noise() -> Iterator[str]:
+    """Yield what is said about noise."""
+    runs = results("noise/settling.json")[0]["runs"]
+
+    def average(row: str, of: str, noise: str = "with noise", settings: int = 0) -> float:
+        return fmean(run[of] for run in list(runs[row].values())[settings][noise])
+
+    specialists = "nearly equal, but 5 % hold a single class"
+    lacking = [100 * (1 - average(specialists, "volunteers", settings=each)) for each in (0, 1)]
+    yield (
+        "If 5 % of the nodes hold a single class and the others are nearly equal, five exchanges "
+        f"are too few, and on average {lacking[0]:.0f} to {lacking[1]:.0f} % fewer nodes volunteer"
+    )
+    few, many = "1000, ten classes, EMD 1.5", "K = 100, EMD 1.5"
+    yield (
+        f"data is {average(few, 'distance'):.2f} from uniform with K = 20 "
+        f"({average(few, 'distance', 'without'):.2f} without noise), and "
+        f"{average(many, 'distance'):.2f} with K = 100 ({average(many, 'distance', 'without'):.2f} "
+        "without)"
+    )
+    many = "100 classes"
+    yield (
+        f"data is {average(many, 'distance'):.2f} from uniform instead of "
+        f"{average(many, 'distance', 'without'):.2f}, and "
+        f"{100 * (1 - average(many, 'volunteers')):.0f} % fewer nodes volunteer"
+    )
+    yield f"data is {average('log-normal weights', 'distance'):.2f} from uniform."
+    heaviest = Prices().heaviest
+    yield f"A node counts as at most {heaviest} clients"
+    four, nine = (f"{epsilon(num_sums, 10, Prices.noise):.0f}" for num_sums in (4, 9))
+    yield (
+        f"ten classes and sigma {Prices.noise}: the four sums of a typical first registration then "
+        f"give epsilon {four} at delta 1e-5, and the whole budget of nine sums gives {nine}. "
+        f"A budget gives the same {nine} if"
+    )
+
+
+def performance() -> Iterator[str]:
+    """Yield what is said about simulated messages; `test_performance` has real nodes."""
+    (engine,) = results("performance/engine.json")
+    message = 1000 / engine["ray_messages_per_second"]
+    yield f"any message takes about {message:.0f} ms"
+
+
+def exchanges() -> Iterator[str]:
+    """Yield how long an exchange with real nodes takes."""
+    (found,) = results("performance/deployment.json")
+    took = [
+        each["seconds"]
+        for kind in ("committee", "paillier")
+        for selection in found["measured"][kind]["first_exchanges"]
+        for each in selection
+    ]
+    yield f"takes {min(took):.0f} to {max(took):.0f} s"
+
+
+def encryption() -> Iterator[str]:
+    """Yield how long a registry is."""
+    size = results("performance/crypto.json")[0]["measured"]["bytes"]
+    yield f"{size['packed']} bytes instead of {size['element by element'] / 1000:.1f} kB"
+
+
+def reproduction() -> Iterator[str]:
+    """Yield what is said about the reproduced paper; `table2` has the paper's numbers."""
+    distances, table2, shares, accuracy, *_ = tables("docs/reproduction.md")
+    paper = PAPER["EMD*"]
+    yield f"EMD_avg to within {EMD_TOLERANCE}"
+    yield f"and use {LETTERS['thresholds'][0]}, which brings"
+    yield f"together is {distances['1000, dirichlet', 'random']} from uniform"
+    fall = {row: value for (row, column), value in distances.items() if column == "fall"}
+    yield (
+        f"with mixtures at K = 100 ({fall['100, mixture']} %), and come close with Dirichlet "
+        f"clients ({fall['100, dirichlet']} %). "
+        f"At K = 20 it falls by {fall['20, dirichlet']:.0f} to {fall['20, mixture']:.0f} %. "
+        f"In Table 2 the distance is {paper['1']} with H = 1. If this "
+        f"were a fall of 64.4 %, random selection would be at {paper['1'] / (1 - 0.644):.2f}. With "
+        f"our two generators it is at {distances['20, mixture', 'random']:.2f} to "
+        f"{distances['20, dirichlet', 'random']:.2f}"
+    )
+    fell = [
+        100 * (1 - table2["H = 20", of] / table2["H = 1", of]) for of in ("dirichlet", "mixture")
+    ]
+    yield (
+        f"by {fell[0]:.0f} and {fell[1]:.0f} % from H = 1 to H = 20 "
+        f"(paper: {100 * (1 - paper['20'] / paper['1']):.0f} %)"
+    )
+    runs = {
+        (method, tries): trained("reproduction/cells/training/*", method=method, tries=tries)
+        for method, tries in (("dubhe", None), ("dubhe", 1), ("dubhe", 10))
+    }
+    runs |= {
+        (method, None): trained("reproduction/cells/training/*", method=method)
+        for method in ("random", "greedy")
+    }
+
+    def mean(of: str, method: str, tries: int | None = None) -> float:
+        return fmean(run[of] for run in runs[method, tries].values())
+
+    local = {key: mean("mean_local_emd", *key) for key in runs}
+    yield (
+        f"in the training runs below it is {local['random', None]:.2f} with random selection, "
+        f"{local['dubhe', 1]:.2f} to {local['dubhe', 10]:.2f} with `dubhe-paper`, "
+        f"{local['dubhe', None]:.2f} with `dubhe`, and {local['greedy', None]:.2f} with greedy"
+    )
+    assert all(
+        shares[f"share of class {label} in the selected data", of] < 0.1
+        for label in (8, 9)
+        for of in ("paper", "dirichlet", "mixture")
+    )
+    yield "stay below 0.1, as in the paper. Class 9 comes closer to 0.1 than in the paper"
+    minutes = [
+        each["provenance"]["seconds"] / 60 for each in results("reproduction/cells/training/*")
+    ]
+    yield f"One training run took {min(minutes):.0f} to {max(minutes):.0f} minutes on one CPU"
+    gain, beta = "share of greedy's gain", "beta"
+    yield (
+        f"achieves {accuracy['dubhe-paper, H=1', gain]:.0f} % of greedy's gain, although greedy "
+        f"sees all labels; ten tries and `dubhe` achieve {accuracy['dubhe', gain]:.0f} %"
+    )
+    yield (
+        f"beta rises to {accuracy['dubhe-paper, H=10', beta]:.0f} % "
+        f"(paper: {accuracy['dubhe-paper, H=10', 'beta, paper']:.0f} %)"
+    )
+    told = accuracy.column("paper")
+    own = accuracy.column("mean", "dubhe-paper, H=1", "dubhe-paper, H=10", "greedy")
+    best = fmean(fmean(run["accuracy"][-50:]) for run in runs["greedy", None].values())
+    yield f"the paper's*, greedy's by {100 * (PAPER['MNIST']['opt'] - best):.1f} points"
+    yield (
+        f"lie within {max(told) - min(told):.1f} points of each other, ours within "
+        f"{max(own) - min(own):.1f}"
+    )
+    yield (
+        f"distance from uniform is {mean('mean_emd', 'dubhe'):.3f} with `dubhe` and three times "
+        f"that, {mean('mean_emd', 'dubhe', 10):.3f}, with ten tries"
+    )
+    yield (
+        f"({local['dubhe', None]:.2f} and {local['dubhe', 10]:.2f}; "
+        f"greedy {local['greedy', None]:.2f})"
+    )
+    yield (
+        f"`dubhe` trains {100 * mean('coverage', 'dubhe'):.0f} % of the clients, ten tries "
+        f"{100 * mean('coverage', 'dubhe', 10):.0f} %, and greedy "
+        f"{100 * mean('coverage', 'greedy'):.0f} %"
+    )
+    seeds = [
+        [accuracy[row, f"seed {seed}"] for seed in range(3)]
+        for row in dict.fromkeys(row for row, _ in accuracy)
+    ]
+    yield f"*Seeds differ* by up to {max(max(of) - min(of) for of in seeds):.1f} points"
+    methods = results("reproduction/cifar10-small/results.json")[0]["methods"].values()
+    took = [(each["selection_seconds"] + each["training_seconds"]) / 60 for each in methods]
+    yield f"Each method takes {words(min(took))} to {words(max(took))} minutes"
+    yield f"a run of 200 rounds {long_hours()} [on a CPU core]"
+
+
+def paper() -> Iterator[str]:
+    """Yield what is said about the paper's Table 2."""
+    told = PAPER["EMD*"]
+    yield (
+        f"from {told['1']:.3f} with H = 1 to {told['20']:.3f} with H = 20; greedy selection "
+        f"reaches {told['opt']:.3f}"
+    )
+
+
+def bounds() -> Iterator[str]:
+    """Yield the bounds that the benchmarks miss, where the page gives their values."""
+    named = {
+        "paillier_round_ratio": "the {} for a round",
+        "paillier_largest_exchange_ratio": "the {} for the slowest kind of exchange",
+        "node_ms_committee_n1000_c10": "the limit of {} ms for a node's work on a sum",
+    }
+    for of in results("performance/*.json"):
+        for bound in of["wanted"].keys() & named.keys():
+            if not of["wanted"][bound]["kept"]:
+                yield named[bound].format(of["wanted"][bound]["bound"].removeprefix("at most "))
+
+
+def prices() -> Iterator[str]:
+    """Yield settings that the page on prices repeats."""
+    heaviest = Prices().heaviest
+    yield f"The setting `noise` is sigma, {Prices.noise} by default"
+    yield f"No client counts as more than {heaviest} clients"
+
+
+def attacks() -> Iterator[str]:
+    """Yield what the threat model says about attacks on sums, from the page about noise."""
+    errors = Table(
+        {row: value for row, value in tables("docs/noise.md")[2].items() if row[1] == "100"}
+    )
+    rows = ("all other clients known, whole budget", "all but two known", "all but five known")
+    known = ", ".join(f"{errors[row, '100']:.2f}" for row in rows)
+    yield f"knows all clients but one, two, five | {known} of the error of an attacker"
+    holder = errors["only holder, whole budget", "100"]
+    yield f"belongs to that class: {holder:.1f} times the error of an attacker who knows only this"
+    yield (
+        "their labels and their noise | "
+        f"{errors['half of the nodes collude', '100']:.2f} of that error: nothing"
+    )
+    last = f"{errors['all nodes but one collude', '100']:.2f}"
+    yield f"if nodes add the noise | the same | {last} of that error"
+    heaviest = Prices().heaviest
+    yield f"a node weighs at most {heaviest} times the average"
+
+
+def verdicts() -> Iterator[str]:
+    """Yield the points from which a study says that Dubhe helps."""
+    assert [verdict_on(points) for points in (5.0, 4.9, 0.5, 0.4)] == [
+        "much",
+        "little",
+        "little",
+        "not",
+    ]
+    yield 'At five points or more, the verdict is "a lot"'
+    yield "below half a point, it is"
