@@ -128,8 +128,9 @@ def _rounds_table(settings: DeploymentSettings, figures: dict[str, float]) -> Ta
 def _exchanges_table(name: str, measured: dict[str, Any]) -> Table:
     """Return the exchanges of the first selection next to empty messages to the same nodes."""
     return Table(
-        f"{name}: the exchanges of a first selection, and an empty message to the same nodes before "
-        f"each, both right after another message; medians of {len(measured['first_exchanges'])}.",
+        f"{name}: the exchanges of a first selection, and an empty message to the same nodes "
+        "before each, both right after another message; medians of "
+        f"{len(measured['first_exchanges'])}.",
         ("exchange", "nodes", "empty message", "exchange", "ratio"),
         [
             (
