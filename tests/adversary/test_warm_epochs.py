@@ -180,6 +180,21 @@ def test_all_three_members_have_settled() -> None:
     assert is_warm(nodes)
 
 
+def test_an_epoch_without_prices_is_not_continued() -> None:
+    """If too few nodes are left for prices, nobody knows any, and the next epoch starts afresh."""
+    nodes = real_nodes()
+    away = nodes.ids[6:14]
+    nodes.alter_reply = lambda stage, node_id, reply: (
+        None if stage == Stage.SETTLE and node_id in away else reply
+    )
+    nodes.play(1)
+    assert epoch_of(nodes).last_sum.num_clients == 12
+    nodes.alter_reply = lambda _stage, _node_id, reply: reply
+    assert not nodes.play(2).notes
+    assert not nodes.errors
+    assert not is_warm(nodes)
+
+
 def test_all_agents_may_lie() -> None:
     """After three agents the next epoch starts afresh, in the same round."""
     nodes = federation(PAILLIER, 3)

@@ -123,7 +123,8 @@ def _settled(
     """Return the settled epoch."""
     joined, node_ids = registered.joined, registered.distributions
     number, invitation = registered.num_registered, joined.invitation
-    if invitation.terms.rule.can_continue(number, invitation.announced.num_volunteers(number)):
+    volunteers = invitation.announced.num_volunteers(number)
+    if invitation.terms.rule.can_continue(registered.last_sum.num_clients, volunteers):
         run = replace(context.run, continued=invitation.identity, settled=frozenset(node_ids))
         context = replace(context, run=run)
     return context, Epoch(
