@@ -173,6 +173,13 @@ class Settings:
         """The quorum: `quorum` if it is set, or else `min_cohort`."""
         return self.min_cohort if self.quorum is None else self.quorum
 
+    def most_errors(self, num_nodes: int) -> float:
+        """Return how many of some nodes may complain before many of them do.
+
+        Even among a few nodes, a single one that lies is not many.
+        """
+        return max(1.0, self.max_unregistered * num_nodes)
+
     def check_federation(self, num_nodes: int) -> None:
         """Refuse to begin with fewer than K nodes."""
         if self.num_participants > num_nodes:

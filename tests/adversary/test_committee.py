@@ -49,6 +49,7 @@ from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.committee import (
     CANDIDATES,
     SEALED_GROUP_KEY_BYTES,
+    UNPROVEN,
     UNUSABLE_GROUP_KEY,
     Committee,
     Member,
@@ -575,14 +576,23 @@ class TestALie:
             settle_with(nodes, b"".join([total, covered, *parts, *proofs]))
 
     @pytest.mark.parametrize(
-        ("victims", "numbers_left", "first"),
-        [((3, 8, 12, 17), [16, 20, 20], 1), ((8, 12), [18, 18, 18], 0)],
-        ids=["a fifth of the nodes", "two"],
+        ("victims", "numbers_left", "committee"),
+        [
+            (range(10, N), [10, 20, 20], (1, 2, 3)),
+            ((3, 8, 12, 17), [16, 20, 20], (1, 2, 4)),
+            ((8, 12), [18, 18, 18], (0, 1, 2)),
+            ((1, 2), [18, 20, 20], (3, 4, 5)),
+            ((2,), [19, 20, 20], (1, 3, 4)),
+        ],
+        ids=["half of the nodes", "a fifth", "two", "the others", "one of them"],
     )
     def test_a_member_that_proves_nothing_to_some_nodes(
-        self, victims: tuple[int, ...], numbers_left: list[int], first: int
+        self, victims: Sequence[int], numbers_left: list[int], committee: tuple[int, ...]
     ) -> None:
-        """Four nodes that miss an epoch get the member replaced; two are only logged."""
+        """Four nodes that miss an epoch get the member replaced, and so does another member.
+
+        Two other nodes are only logged. If more than a fifth complain, nobody suspects them later.
+        """
         nodes = federation()
 
         def lie(reply: Any) -> Fields:
@@ -598,7 +608,22 @@ class TestALie:
             plan = nodes.play(server_round)
             assert len(epoch_of(nodes).aliases) == number
             assert any(said in note for note in plan.notes) == (number < N)
-        assert nodes.ids.index(members_of(nodes)[0]) == first
+            assert joins_in(plan) == 1
+        assert tuple(map(nodes.ids.index, members_of(nodes))) == committee
+        are_many = len(victims) > N / 5
+        failures = nodes.state.run.failures
+        assert all((nodes.ids[row] not in failures) == are_many for row in victims)
+
+    def test_a_node_complains_once_in_an_epoch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With a rule of one sum, liars that complain at each draw count only at the first."""
+        monkeypatch.setattr(Prices, "num_sums", lambda *_: 1)
+        nodes = federation(registration_interval=9, rounds_per_draw=1)
+        liars = [nodes.ids[row] for row in (6, 8, 12)]
+        alter(nodes, Stage.PARTICIPATE, lambda _reply: NodeFailure(UNPROVEN[0]), liars)
+        first, *later = nodes.rounds(1, 3)
+        assert any("0 has not proved the sum to 6, 8, 12:" in note for note in first.notes)
+        assert not any(plan.notes for plan in later)
+        assert nodes.state.run.failures == dict.fromkeys([*liars, nodes.ids[0]], 1)
 
     def test_a_lost_member_is_replaced(self) -> None:
         """The member is asked once more; then all nodes register again, with another committee."""

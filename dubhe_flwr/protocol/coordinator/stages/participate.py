@@ -74,9 +74,9 @@ class Participate(AwaitingInEpoch):
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = with_declined(context.reported(report), request, accepted)
-        refused = is_refused(context, report)
-        context = with_unproven(context, epoch.committee, replies, ends_epoch=refused)
-        if refused:
+        if not self.was_drawn:  # a node reads the sum once, but a liar may complain at each draw
+            context = with_unproven(context, epoch.committee, replies, report)
+        if is_refused(context, report):
             return context, Refused(report, self.was_drawn, epoch.registered, epoch.committee)
         epoch = replace(epoch, failed=frozenset(report.lost.get(ERROR_REPLY, ())))
         return accept_draws(context, epoch, request, accepted)

@@ -7,7 +7,7 @@ from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join
-from dubhe_flwr.protocol.plan import NodeFailure, Replies, StageReport
+from dubhe_flwr.protocol.plan import ERROR_REPLY, NodeFailure, Replies, StageReport
 from dubhe_flwr.protocol.vaults.committee import UNPROVEN
 
 _MAX_RENEWALS: Final = 6
@@ -88,33 +88,42 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
 
 
 def with_unproven(
-    context: Context, committee: Sequence[int], replies: Replies, *, ends_epoch: bool
+    context: Context, committee: Sequence[int], replies: Replies, report: StageReport
 ) -> Context:
-    """Count the complaints of nodes to which a member did not prove a sum."""
+    """Count the complaints of nodes to which a member did not prove a sum.
+
+    A member also gets a failure for each other member that complains. Otherwise it could push the
+    other candidates out of later committees by lying to one or two of them.
+    """
+    refusing = report.lost.get(ERROR_REPLY, ())
+    most = context.settings.most_errors(report.sent)
     for member, complaint in zip(committee, UNPROVEN, strict=False):
-        complaining = [n for n, reply in replies.items() if reply == NodeFailure(complaint)]
+        complaining = [n for n in refusing if replies[n] == NodeFailure(complaint)]
+        are_many = len(complaining) > most
         context = with_complaints(
-            context, member, complaining, "has not proved the sum to", ends_epoch=ends_epoch
+            context, member, complaining, "has not proved the sum to", are_many=are_many
         )
+        accusing = [n for n in committee if n in complaining and n != member]
+        context = _with_failures(context, [member] * len(accusing))
     return context
 
 
 def with_complaints(
-    context: Context, member: int, complaining: Collection[int], about: str, *, ends_epoch: bool
+    context: Context, member: int, complaining: Collection[int], about: str, *, are_many: bool
 ) -> Context:
     """Note which nodes complain about what a member did, and count failures for both sides.
 
-    Nobody can tell whether the member or the nodes are lying. A node is
-    believed if it has failed no more often than the member. If at least `min_cohort` nodes are
-    believed, the member gets a failure. Each complaining node gets one too, unless the complaints
-    end the epoch: when that many nodes complain, they are unlikely to be lying.
+    Nobody can tell whether the member or the nodes are lying. A node is believed if it has failed
+    no more often than the member. If at least `min_cohort` nodes are believed, the member gets a
+    failure. Each complaining node gets one too, unless there are many, which are unlikely to be
+    lying.
     """
     if not complaining:
         return context
     aliases, failures = context.run.aliases, context.run.failures
     believed = [n for n in complaining if failures.get(n, 0) <= failures.get(member, 0)]
     is_blamed = len(believed) >= context.settings.min_cohort
-    failed = [*([] if ends_epoch else complaining), *([member] if is_blamed else [])]
+    failed = [*([] if are_many else complaining), *([member] if is_blamed else [])]
     context = _with_failures(context, failed)
     names = ", ".join(aliases.get(n, str(n)) for n in complaining)
     return context.noted(

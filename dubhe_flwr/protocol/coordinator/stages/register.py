@@ -67,11 +67,8 @@ class Register(Awaiting):
         accepted, report = accept_replies(self.batch, replies, refuse)
         settings, num_joined = context.settings, len(joined.replies)
         # A key that does not open causes an error reply. A new key would not help silent nodes.
-        # Even among a few nodes, a single one must not be able to end every epoch by claiming that
-        # its key does not open.
-        most_errors = max(1.0, settings.max_unregistered * num_joined)
         too_few = num_joined - report.num_errors < settings.least_nodes
-        failed = too_few or report.num_errors > most_errors
+        failed = too_few or report.num_errors > settings.most_errors(num_joined)
         if joined.is_continued:
             settled = context.run.settled & joined.replies.keys()
             failed |= 2 * len(settled & accepted.keys()) < len(settled)
@@ -79,7 +76,7 @@ class Register(Awaiting):
             complaining = [n for n in report.lost.get(ERROR_REPLY, ()) if replies[n] == _COMPLAINT]
             first, *others = self.ready.committee
             context = with_complaints(
-                context, first, complaining, "sealed no usable group key for", ends_epoch=failed
+                context, first, complaining, "sealed no usable group key for", are_many=failed
             )
             # No sum opens without the other members. The first member gets a failure for each of
             # them that complains. If it sealed garbage for both, it then has more failures than

@@ -69,9 +69,8 @@ class Settle(Awaiting):
         accepted, report = accept_replies(self.batch, replies, refuse)
         draws = {n: reply.draws for n, reply in accepted.items() if reply.draws is not None}
         context = with_declined(context, self.request, draws)
-        refused = is_refused(context, report)
-        context = with_unproven(context, registered.committee, replies, ends_epoch=refused)
-        if refused:
+        context = with_unproven(context, registered.committee, replies, report)
+        if is_refused(context, report):
             names = [registered.joined.aliases[n] for n in registered.committee]
             if names:
                 context = context.noted(f"The committee was {', '.join(names)}.")
