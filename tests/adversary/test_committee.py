@@ -148,7 +148,8 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number(pinned: bool) 
     requests: Any = batch.requests
     outcome: Any = nodes.step(nodes.deliver(batch))
     own, keys = joined(nodes, others[0]), registered(nodes, others[0]).keys
-    left = vault.read(keys, label, outcome.fields[others[0]]["sums"], N).astype(np.float64)
+    request: Any = outcome.requests[others[0]]
+    left = vault.read(keys, label, request.sums + request.proofs, N).astype(np.float64)
     population = Population(own.terms.frame, N, K, own.announced.num_volunteers(N), 3)
     deviations = own.terms.rule.deviations(population, 0)
     assert deviations is not None
@@ -527,9 +528,9 @@ class TestALie:
         batch, _, request = asked_to_open(nodes)
         first = int.from_bytes(request.total[:8], "big") + 1
         total = first.to_bytes(8, "big") + request.total[8:]
-        sums = opened_instead(nodes, batch, total)
+        opened = opened_instead(nodes, batch, total)
         with pytest.raises(RefusedError, match="The sum is not valid"):
-            settle_with(nodes, sums)
+            settle_with(nodes, *opened)
 
     def test_a_server_with_one_node_shifts_a_total_unnoticed(self) -> None:
         """The node knows the factors of the tag, so it can be changed along with the numbers."""
@@ -540,16 +541,16 @@ class TestALie:
         factors = pads.pad(group_key_of(nodes, nodes.ids[15]), name, number)
         shift = pads.tagged([2**18, *[0] * (number - 1)], factors)
         total = pads.written(pads.total([pads.read(request.total, number + 1), shift]))
-        settle_with(nodes, opened_instead(nodes, batch, total))
+        settle_with(nodes, *opened_instead(nodes, batch, total))
 
     def test_members_who_were_shown_different_sums_open_none(self) -> None:
         """The server tells two members of one node fewer than the third."""
         nodes = federation()
         batch, _, request = asked_to_open(nodes)
         told = [bits(place == 2 or row > 0 for row in range(N)) for place in range(3)]
-        sums = opened_instead(nodes, batch, request.total, told)
+        opened = opened_instead(nodes, batch, request.total, told)
         with pytest.raises(RefusedError, match="Member 1 of the committee has not proved"):
-            settle_with(nodes, sums)
+            settle_with(nodes, *opened)
 
     @pytest.mark.parametrize("pinned", [True, False])
     def test_nobody_opens_a_sum_in_place_of_one_member(self, pinned: bool) -> None:
@@ -573,7 +574,7 @@ class TestALie:
                 statement = _opened_statement(label, covered, N, total, parts[-1])
                 proofs[place] = pads.proof(secret, statement)
         with pytest.raises(RefusedError, match="Member 2 of the committee has not proved"):
-            settle_with(nodes, b"".join([total, covered, *parts, *proofs]))
+            settle_with(nodes, b"".join([total, covered, *parts]), b"".join(proofs))
 
     @pytest.mark.parametrize(
         ("victims", "numbers_left", "committee"),
@@ -866,8 +867,8 @@ def numbers(*values: int) -> bytes:
 
 def opened_instead(
     nodes: Nodes, batch: Batch, total: bytes, covered: Sequence[bytes] | None = None
-) -> bytes:
-    """Return the sum that a server makes from what it asked members instead of the batch."""
+) -> tuple[bytes, bytes]:
+    """Return the sum, and one node's proofs, if the server asks members for another sum."""
     _, request = next(iter(batch.requests.items()))
     assert isinstance(request, OpenRequest)
     sets = covered or [request.covered] * len(batch.requests)
@@ -877,14 +878,14 @@ def opened_instead(
     ]
     parts = [OpenReply(reply["sealed"], reply["proofs"]) for reply in replies]
     vault = vault_of(nodes)
-    return vault.opened(total, request.covered, parts) + vault.proofs(parts)[12]
+    return vault.opened(total, request.covered, parts), vault.proofs(parts)[12]
 
 
-def settle_with(nodes: Nodes, sums: bytes) -> None:
-    """Give a sum to a node."""
+def settle_with(nodes: Nodes, sums: bytes, proofs: bytes) -> None:
+    """Give a sum to the node with these proofs."""
     place = joined(nodes, nodes.ids[12])
     header = {"epoch": place.epoch, "stage": "settle", "sequence": 99, "version": 1}
-    told = {"sums": sums, "num-clients": N, "exchange": 0}
+    told = {"sums": sums, "num-clients": N, "exchange": 0, "proofs": proofs}
     draws = {"first-round": 1, "num-rounds": 1, "num-tries": 1}
     nodes.handle(nodes.ids[12], {**header, **told, **draws})
 

@@ -87,6 +87,7 @@ def messages() -> Iterator[Case]:
         ("register", " in an epoch that goes on", {"num-joined": 1, "state": bytes(208)}),
         ("open", "", opened),
         ("settle", "", _DRAW),
+        ("settle", " with proofs", _DRAW | {"proofs": bytes(48)}),
         ("participate", "", _DRAW),
         ("determine", "", {"sums": b"\x03" * 640, "num-tries": [3, 2]}),
     ]

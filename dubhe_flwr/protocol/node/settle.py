@@ -19,7 +19,7 @@ from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registrat
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.vaults import SumName, Vault
-from dubhe_flwr.protocol.wire.messages import RuleSum, SettleReply, SettleRequest
+from dubhe_flwr.protocol.wire.messages import DrawRequest, RuleSum, SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
 
@@ -71,7 +71,7 @@ def share_of_budget(joined: Membership, weight: float, num_clients: int) -> floa
 
 
 def read_sum(
-    policy: NodePolicy, joined: Membership, request: RuleSum, keep: Keep
+    policy: NodePolicy, joined: Membership, request: DrawRequest, keep: Keep
 ) -> tuple[Membership, Settled | Unsettled | None]:
     """Read a sum over all nodes, and return the rule's outcome; None if it was read before.
 
@@ -114,7 +114,7 @@ def _outcome(
     own: Own,
     joined: Membership,
     registered: Registration,
-    request: RuleSum,
+    request: DrawRequest,
     num_registered: int,
 ) -> Settled | Unsettled:
     """Decrypt a sum and return the rule's outcome."""
@@ -127,9 +127,8 @@ def _outcome(
     population, deviations = population_and_noise(
         joined, request.exchange, request.num_clients, num_registered, registered.num_joined
     )
-    sums = decrypted_sum(
-        terms.vault, registered.keys, sum_name, request.sums, request.num_clients
-    ).copy()
+    opened = request.sums + (request.proofs or b"")
+    sums = decrypted_sum(terms.vault, registered.keys, sum_name, opened, request.num_clients).copy()
     if announced.in_the_clear and deviations is not None:
         for place in range(population.num_members):
             sums += simulated_noise(joined, deviations, request.exchange, place)

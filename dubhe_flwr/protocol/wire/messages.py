@@ -257,11 +257,15 @@ class RuleSum(Message):
 
 @dataclass(frozen=True, slots=True)
 class DrawRequest(RuleSum):
-    """Sends nodes the rule's last sum, and asks for `num_tries` draws for each of some rounds."""
+    """Sends nodes the rule's last sum, and asks for `num_tries` draws for each of some rounds.
+
+    If a committee opened the sum, each node also gets its members' proofs, which only it can check.
+    """
 
     first_round: int
     num_rounds: int
     num_tries: int
+    proofs: bytes | None = None
 
     def __post_init__(self) -> None:
         fits = self.num_clients >= 1 and self.exchange >= 0

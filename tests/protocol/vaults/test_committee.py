@@ -101,26 +101,29 @@ def test_a_node_registers_once_and_only_with_a_committee() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "refused"),
+    ("field", "spoil", "refused"),
     [
-        (lambda sums: sums[1:], r"^The sum is not valid\.$"),
-        (
-            lambda sums: sums[:-49] + flipped(sums[-49:]),
-            "^Member 3 .* has not proved",
-        ),
-        (
-            lambda sums: sums[:-48] + flipped(sums[-48:]),
-            "^Member 1 of the committee has not proved",
-        ),
+        ("sums", lambda sums: sums[1:], r"^The sum is not valid\.$"),
+        ("proofs", lambda proofs: proofs[1:], r"^The sum is not valid\.$"),
+        ("proofs", lambda _proofs: b"", r"^The sum is not valid\.$"),
+        ("sums", lambda sums: sums[:-1] + flipped(sums[-1:]), "^Member 3 .* has not proved"),
+        ("proofs", flipped, "^Member 1 of the committee has not proved"),
     ],
-    ids=["size", "part", "proof"],
+    ids=["size", "size of the proofs", "no proofs", "part", "proof"],
 )
-def test_an_altered_part_opens_no_sum(spoil: Any, refused: str) -> None:
+def test_an_altered_part_opens_no_sum(field: str, spoil: Any, refused: str) -> None:
     """A node names the member whose proof does not fit its part."""
     nodes = federation(pinned=False)
     node_id, request = asked(nodes, Stage.SETTLE, 12)
     with pytest.raises(RefusedError, match=refused):
-        nodes.handle(node_id, {**request, "sums": spoil(request["sums"])})
+        nodes.handle(node_id, {**request, field: spoil(request[field])})
+
+
+def test_nodes_share_a_sum_but_no_proofs() -> None:
+    """The server holds one copy of a sum, however many nodes it sends it to."""
+    requests: Any = federation(pinned=False).until(Stage.SETTLE).requests
+    assert len({id(request.sums) for request in requests.values()}) == 1
+    assert len({request.proofs for request in requests.values()}) == 20
 
 
 def test_a_member_proves_a_part_that_does_not_open() -> None:
@@ -128,14 +131,15 @@ def test_a_member_proves_a_part_that_does_not_open() -> None:
     nodes = federation(pinned=False)
     node_id, request = asked(nodes, Stage.SETTLE, 12)
     sums: Any = request["sums"]
+    proofs: Any = request["proofs"]
     size = vault_of(nodes).vector_bytes(REGISTRATION)
     garbage, secret = bytes(size + 16), registered(nodes, node_id).keys[-pads.KEY_BYTES :]
     covered, total = sums[size : size + 32], sums[:size]
     statement = _opened_statement(SumName(REGISTRATION), covered, 20, total, garbage)
-    parts = sums[: -48 - len(garbage)] + garbage
-    proofs = sums[-48:-16] + pads.proof(secret, statement)
+    spoilt = sums[: -len(garbage)] + garbage
+    proven = proofs[:-16] + pads.proof(secret, statement)
     with pytest.raises(RefusedError, match=r"^The sum is not valid\.$"):
-        nodes.handle(node_id, {**request, "sums": parts + proofs})
+        nodes.handle(node_id, {**request, "sums": spoilt, "proofs": proven})
 
 
 def test_the_server_finds_vectors_that_cannot_be_added() -> None:

@@ -131,7 +131,7 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
     seats, roster = _nodes(terms.announced, number)
     vault, slots = terms.vault, terms.vault.fields[SETTLEMENT]
     numbers_of_node = np.full(slots.number, slots.largest // 2)
-    public, num_bytes = b"", {}
+    public, proofs, num_bytes = b"", None, {}
     actions: dict[str, Callable[[], object]] = {}
     if isinstance(vault, Committee):
         appoint = AppointRequest(roster, tuple(range(COMMITTEE)))
@@ -158,7 +158,8 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
         ]
         actions["open"] = lambda: vault.release(members[0], keys[0], _LABEL, request, None)
         num_bytes = {"member down": _size(request), "member up": _size(parts[0])}
-        total = vault.opened(total, request.covered, parts) + vault.proofs(parts)[0]
+        total = vault.opened(total, request.covered, parts)
+        proofs = vault.proofs(parts)[0]
     else:
         requests = [RegisterRequest(number)]
         if terms.announced.vault == "paillier":
@@ -178,14 +179,13 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
         "accept": lambda: vault.accept(seats[0], requests[0], None),
         "hide": lambda: vault.hide(keys[0], _LABEL, numbers_of_node),
         "add up": lambda: vault.adder(public, SETTLEMENT).add_up(vectors),
-        "read": lambda: vault.read(keys[0], _LABEL, total, number),
+        "read": lambda: vault.read(keys[0], _LABEL, total + (proofs or b""), number),
     }
+    settle = SettleRequest(total, number, 1, 1, num_rounds=10, num_tries=1, proofs=proofs)
     num_bytes |= {
         "keys": _size(requests[0]),
         "node up": _size(SettleReply(vectors[0])),
-        "node down": _size(
-            SettleRequest(total, number, 1, first_round=1, num_rounds=10, num_tries=1)
-        ),
+        "node down": _size(settle),
     }
     return _Prepared(actions, num_bytes)
 

@@ -102,13 +102,10 @@ def draw_request(kind: type[DrawRequestT], context: Context, epoch: Epoch) -> Dr
 def addressed(
     request: DrawRequestT, node_ids: Iterable[int], proofs: Mapping[int, bytes]
 ) -> dict[int, DrawRequestT]:
-    """Return the request to each node: to its sum belong the proofs that only this node can check.
-
-    Without proofs, all nodes get the same request.
-    """
+    """Return the request to each node, with its proofs; without any, all get the same request."""
     if not proofs:
         return dict.fromkeys(node_ids, request)
-    return {n: replace(request, sums=request.sums + proofs[n]) for n in node_ids}
+    return {n: replace(request, proofs=proofs[n]) for n in node_ids}
 
 
 def refused_draws(request: DrawRequest, draws: ParticipateReply) -> str | None:
