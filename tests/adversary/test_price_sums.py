@@ -7,7 +7,7 @@ client's share of its rarest class. The median over fixed seeds must be at least
 
 from collections.abc import Callable
 from copy import copy
-from functools import lru_cache, partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def one_period(readings: Readings) -> Readings:
     return first
 
 
-@lru_cache(maxsize=16)
+@cache
 def readings_of(number: int, seed: int, noise: float, *, sole: bool = False) -> Readings:
     """Return the whole budget of sums; optionally, only the first client holds a class."""
     rng = np.random.default_rng([seed, number])
@@ -93,6 +93,21 @@ def colluding(partners: int, number: int, seed: int, noise: float) -> float:
     return relative(Attack(readings, [0], LAW, LAW, partners).guess(), readings.labels[:1])
 
 
+@cache
+def readings_without_the_first(
+    is_there: Callable[[int, int], bool], number: int, seed: int, noise: float
+) -> Readings:
+    """Return the whole budget of sums, of which the first client misses some."""
+
+    def attendance(period: int, exchange: int) -> np.ndarray:
+        present = np.ones(number, dtype=bool)
+        present[0] = is_there(period, exchange)
+        return present
+
+    labels = readings_of(number, seed, noise).labels
+    return Readings(labels, seed, attendance, noise=noise)
+
+
 def sometimes_missing(
     is_there: Callable[[int, int], bool],
     number: int,
@@ -102,16 +117,9 @@ def sometimes_missing(
     period: bool = False,
 ) -> float:
     """Guess a client that is missing in some periods or exchanges."""
-    labels = readings_of(number, seed, noise).labels
-
-    def attendance(at_period: int, exchange: int) -> np.ndarray:
-        present = np.ones(number, dtype=bool)
-        present[0] = is_there(at_period, exchange)
-        return present
-
-    readings = Readings(labels, seed, attendance, noise=noise)
+    readings = readings_without_the_first(is_there, number, seed, noise)
     readings = one_period(readings) if period else readings
-    return relative(Attack(readings, [0], LAW, LAW).guess(), labels[:1])
+    return relative(Attack(readings, [0], LAW, LAW).guess(), readings.labels[:1])
 
 
 lost = partial(sometimes_missing, lambda _period, exchange: exchange <= 1)
