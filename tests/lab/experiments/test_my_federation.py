@@ -136,6 +136,7 @@ def test_the_verdict_says_why(
 ) -> None:
     """The verdict and its reason follow from the numbers."""
     monkeypatch.setattr("dubhe_lab.experiments.my_federation._ROUNDS", 60)
+    monkeypatch.setattr("dubhe_lab.experiments.my_federation._swept", lambda *_: {})
     found = study(
         counts,
         num_participants=wanted,

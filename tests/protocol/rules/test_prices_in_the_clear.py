@@ -110,11 +110,11 @@ def test_a_spent_budget(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, 1.0)  # or it would take many epochs
     rule, most = Prices(noise=1.2), 5
     lengths = check_epochs(
-        unequal_counts(60),
+        unequal_counts(40),
         num_rounds=10,
         rule=rule,
         equal_weights=False,
-        num_participants=12,
+        num_participants=8,
         determination=Tries(1, 3),
     )
     assert sum(lengths) > most
