@@ -84,6 +84,7 @@ class TestSettings:
             ({"coverage": 0}, "coverage=0.0 must be above 0"),
             ({"coverage": float("nan")}, "coverage=nan must be from 0"),
             ({"coverage": 1001}, "coverage=1001.0 must be from 0 to 1000"),
+            ({"noise": 0.5}, "noise=0.5 must be at least 1, or 0"),
             ({"local_skew": -0.1}, "local_skew=-0.1 must be from 0"),
             ({"target": [1.0]}, "a share for each class"),
             ({"target": [1.0, 0.0]}, "a share for each class"),
