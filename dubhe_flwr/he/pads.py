@@ -2,8 +2,8 @@
 
 The two parties agree on a key by X25519. From this key, SHAKE-256 makes a pad for each name, so
 both have the same pad without sending it. All numbers are added modulo a prime, so that a *tag*,
-the inner product of a vector with secret factors, reveals whether a sum was changed. From the same
-key, either party can make a *proof* of a statement, which only the other can check.
+the inner product of a vector with secret factors, reveals whether a sum was changed. With the same
+key, each party can also prove a statement to the other, and to nobody else.
 """
 
 import hashlib
