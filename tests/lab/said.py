@@ -509,8 +509,7 @@ def paper() -> Iterator[str]:
 def bounds() -> Iterator[str]:
     """Yield the bounds that the benchmarks miss, where the page gives their values."""
     named = {
-        "paillier_round_ratio": "the {} for a round",
-        "paillier_largest_exchange_ratio": "the {} for the slowest kind of exchange",
+        "committee_round_ratio": "the {} for a round",
         "node_ms_committee_n1000_c10": "the limit of {} ms for a node's work on a sum",
     }
     for of in results("performance/*.json"):

@@ -29,12 +29,12 @@ def test_the_page_tells_how_rounds_on_real_nodes_compare() -> None:
     longer = f"{100 * (default - 1):.0f} % longer than with random clients, or "
     assert f"{longer}{100 * (paper - 1):.0f} % with the paper's rule" in told
     runs = [found["measured"][kind] for kind in ("committee", "paillier")]
-    assert round(max(wait for run in runs for wait in run["waited"][1:]), 1) == 0.5
+    assert 0.03 < max(wait for run in runs for wait in run["waited"][1:]) < 0.04
     assert all(median(run["waited"][1:]) < 0.02 for run in runs)
-    assert "no round waited more than 0.5 s for its clients, and half of them no more than" in told
+    assert "no round waited more than 0.04 s for its clients, and half of them no more than" in told
     rounds = runs[0]["rounds"]
     assert f"rounds 2 to 10 ({fmean(rounds[1:10]):.1f} s)" in told
-    assert f"as long as with random clients ({fmean(rounds[10:]):.1f} s)" in told
+    assert f"about as long as with random clients ({fmean(rounds[10:]):.1f} s)" in told
     begins = [[at for at, of in enumerate(run["exchanges"], start=1) if of] for run in runs]
     assert begins == [[1, 11], [1, 9, 17]]
 
