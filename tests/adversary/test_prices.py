@@ -54,14 +54,14 @@ def settle(
     rule = Prices(noise=noise)
     owns = [Own(row, rng=generator(seed, "rounding", k)) for k, row in enumerate(rows)]
     told = [rule.contribution(own, POPULATION) for own in owns]
-    slots, memory = rule.registration_slots(FRAME), None
+    slots, state = rule.registration_slots(FRAME), None
     while True:
         total = np.sum([lie(told[0], slots), *told[1:]], axis=0)
-        outcomes: list[Any] = [rule.settle(own, POPULATION, memory, total) for own in owns]
+        outcomes: list[Any] = [rule.settle(own, POPULATION, state, total) for own in owns]
         if isinstance(outcomes[0], Settled):
             return np.array([outcome.probability for outcome in outcomes])
         told = [outcome.contribution for outcome in outcomes]
-        slots, memory = rule.settlement_slots(FRAME), outcomes[0].memory
+        slots, state = rule.settlement_slots(FRAME), outcomes[0].state
 
 
 def distance(probabilities: Floats) -> float:

@@ -173,7 +173,7 @@ def test_all_three_members_have_settled() -> None:
     nodes.alter_reply = lambda _stage, _node_id, reply: reply
     plan = nodes.play(2)
     assert not plan.fallback
-    assert "No agent passed on the result of the last epoch" in plan.notes[0]
+    assert "No agent passed on the state of the last epoch" in plan.notes[0]
     assert not is_warm(nodes)
     assert not nodes.errors
     assert not nodes.play(3).notes
@@ -202,7 +202,7 @@ def test_all_agents_may_lie() -> None:
     with_lies(nodes, "keygen", none, 3)
     plan = play(nodes, 2)
     assert not plan.fallback
-    assert "No agent passed on the result of the last epoch" in plan.notes[-1]
+    assert "No agent passed on the state of the last epoch" in plan.notes[-1]
     assert not is_warm(nodes)
 
 

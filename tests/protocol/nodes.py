@@ -81,15 +81,15 @@ class Exchanges(Rule):
         return np.ones(1, dtype=np.int64)
 
     def settle(
-        self, own: Own, population: Population, memory: tuple[float, ...] | None, sums: Any
+        self, own: Own, population: Population, state: tuple[float, ...] | None, sums: Any
     ) -> Settled | Unsettled:
         """Return V divided by the last sum, which may be zero."""
-        memory = memory or ()
+        state = state or ()
         probability = np.float64(min(1.0, population.num_volunteers / int(sums[0])))
-        if len(memory) == self.number:
+        if len(state) == self.number:
             return Settled(probability)
-        number = len(memory) + 1
-        return Unsettled(probability, np.array([number]), (*memory, probability))
+        number = len(state) + 1
+        return Unsettled(probability, np.array([number]), (*state, probability))
 
 
 def federation(**overrides: Any) -> Federation[CoordinatorState]:

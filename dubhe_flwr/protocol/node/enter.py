@@ -104,18 +104,18 @@ def register(
         raise RefusedError("This node has already registered in this epoch.")
     if (request.mean_examples is not None) != announced.weighted:
         raise RefusedError("The mean number of samples belongs to weighted epochs only.")
-    keys, state = terms.vault.accept(
+    keys, passed_on = terms.vault.accept(
         seat_of(policy, joined), request, None if before is None else before.keys
     )
-    result = _last_result(joined, state)
+    state = _last_state(joined, passed_on)
     weight = weight_of(sum(joined.label_counts), request.mean_examples)
-    registered = Registration(keys, weight, num_joined=request.num_joined, memory=result)
+    registered = Registration(keys, weight, num_joined=request.num_joined, state=state)
     population = population_of(joined, request.num_joined, request.num_joined)
     own = own_of(policy, joined, registered, request.num_joined, exchange=0)
-    if result is None:
+    if state is None:
         numbers = terms.rule.contribution(own, population)
     else:
-        numbers = terms.rule.continued(own, population, result)
+        numbers = terms.rule.continued(own, population, state)
     hide = partial(terms.vault.hide, keys)
     reply = RegisterReply(
         hide(SumName(REGISTRATION), numbers),
@@ -128,15 +128,15 @@ def register(
     return reply
 
 
-def _last_result(joined: Membership, state: bytes) -> tuple[float, ...] | None:
-    """Return the last epoch's result, or None; refuse it if the node remembers a different one."""
+def _last_state(joined: Membership, passed_on: bytes) -> tuple[float, ...] | None:
+    """Return the rule's last state, or None; refuse it if the node remembers a different one."""
     if joined.announced.continues is None:
         return None
-    if len(state) % _FLOAT.itemsize:
-        raise RefusedError("The result of the last epoch is not readable.")
-    told, own = np.frombuffer(state, _FLOAT), np.array(joined.earlier)
+    if len(passed_on) % _FLOAT.itemsize:
+        raise RefusedError("The state of the last epoch is not readable.")
+    told, own = np.frombuffer(passed_on, _FLOAT), np.array(joined.earlier)
     if own.size and not (told.shape == own.shape and np.all(np.abs(told - own) <= _ROUNDING)):
-        raise RefusedError("The result of the last epoch is not what this node knows.")
+        raise RefusedError("The state of the last epoch is not what this node knows.")
     return tuple(told.tolist())
 
 

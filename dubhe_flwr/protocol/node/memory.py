@@ -42,7 +42,7 @@ probabilities."""
 
 _NUMBER_BYTES: Final = 8
 
-_VERSION: Final = 14
+_VERSION: Final = 15
 _VERSION_KEY: Final = "version"
 _Told = tuple[float, float, float]  # spent, probability and taken_at
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
@@ -55,7 +55,7 @@ class Reading(Hidden):
     digests: bytes  # SHA-256 of each sum and its number of clients, concatenated
     num_registered: int  # clients covered by the sum of the registrations
     probability: float  # ``P`` after the last sum
-    memory: tuple[float, ...] | None = None  # the rule's state until the next sum; None if settled
+    state: tuple[float, ...] | None = None  # of the rule, until the next sum; None if settled
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,7 +69,7 @@ class Registration(Hidden):
     num_joined: int = 0  # nodes that joined, according to the server
     num_draws: int = 0  # draws charged to the epoch's budget
     num_sums: int = 0  # sums decrypted as an agent
-    memory: tuple[float, ...] | None = None  # the rule's result in the epoch continued, if any
+    state: tuple[float, ...] | None = None  # of the rule, after the epoch continued, if any
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -163,8 +163,8 @@ class Membership(Hidden):
     label_counts: tuple[int, ...]  # length C, as read when the node joined
     budget: LabelBudget = LabelBudget()  # the budget of these label counts
     was_appointed: bool = False  # whether it was asked to be in the committee, or the agent
-    earlier: tuple[float, ...] = ()  # how the rule settled in the epoch that this one continues
-    result: tuple[float, ...] = ()  # how it settled in this epoch
+    earlier: tuple[float, ...] = ()  # the rule's state after the epoch that this one continues
+    state: tuple[float, ...] = ()  # the rule's state after this epoch
     has_made_key: bool = False  # whether it was the agent; a node makes one key in an epoch
     registered: Registration | None = None
     member: Member | None = None  # its state as a member of the committee, if it is one
@@ -258,12 +258,12 @@ class Memory(Hidden):
         return any(self.epochs[start : start + EPOCH_ID_BYTES] == epoch for start in starts)
 
     def earlier(self, announced: JoinRequest) -> tuple[float, ...]:
-        """Return how the rule settled in the epoch that `announced` continues, if known."""
+        """Return the rule's state after the epoch that `announced` continues, if known."""
         before = self.joined
         if before is None or before.epoch != announced.continues:
             return ()
         same = _rule_of(before.announced) == _rule_of(announced)
-        return before.result if same else ()
+        return before.state if same else ()
 
     def to_fields(self) -> Fields:
         """Return what the node keeps on its own host."""

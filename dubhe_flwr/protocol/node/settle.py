@@ -94,7 +94,7 @@ def read_sum(
             digests,
             num_registered,
             probability=float(outcome.probability),
-            memory=outcome.memory if isinstance(outcome, Unsettled) else None,
+            state=outcome.state if isinstance(outcome, Unsettled) else None,
         )
     except UnprovenError:
         raise
@@ -104,8 +104,8 @@ def read_sum(
             logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, where)
         raise RefusedError(INVALID_SUM) from None
     joined = replace(joined, registered=replace(registered, reading=reading))
-    if isinstance(outcome, Settled) and outcome.result:
-        joined = replace(joined, result=outcome.result)
+    if isinstance(outcome, Settled) and outcome.state:
+        joined = replace(joined, state=outcome.state)
     keep(joined)
     return joined, outcome
 
@@ -135,7 +135,7 @@ def _outcome(
     outcome = terms.rule.settle(
         own,
         population,
-        registered.memory if reading is None else reading.memory,
+        registered.state if reading is None else reading.state,
         sums,
     )
     if not 0.0 <= outcome.probability <= 1.0:
@@ -208,5 +208,5 @@ def _check_number(joined: Membership, registered: Registration, request: RuleSum
         return
     most_sums = joined.terms.rule.num_sums(joined.terms.frame, reading.num_registered)
     # A node has one probability in an epoch: it is fixed once the node has settled or drawn.
-    if reading.memory is None or registered.num_draws or request.exchange >= most_sums:
+    if reading.state is None or registered.num_draws or request.exchange >= most_sums:
         raise RefusedError("The rule needs no further sum.")

@@ -133,19 +133,19 @@ class Paper(Rule):
         self,
         own: Own,
         population: Population,
-        memory: tuple[float, ...] | None,
+        state: tuple[float, ...] | None,
         sums: NDArray[np.int64],
     ) -> Settled | Unsettled:
         """Compute the probability from the overall registry; in a search, then pick a candidate."""
         slots, num_clients = self._slots(own.label_counts), population.num_clients
         table = sums.reshape(len(slots), -1)
-        if memory is not None:
+        if state is not None:
             # Each client's shares and probability are off by at most half a unit from rounding.
             off = np.abs(table[:, :-1].sum(axis=1) - table[:, -1])
             if (table[:, -1] <= 0).any() or (off > table.shape[1] * num_clients).any():
                 raise RefusedError("The expectations do not add up.")
             best = best_candidate(table)
-            return Settled(memory[best], tuple(self.candidates[best].values()))
+            return Settled(state[best], tuple(self.candidates[best].values()))
         if (table.sum(axis=1) != num_clients).any():
             raise RefusedError("The overall registry does not add up.")
         volunteers = population.num_volunteers

@@ -202,10 +202,10 @@ class Prices(Rule):
         return num_volunteers < num_clients and not self._drowns(num_volunteers)
 
     def continued(
-        self, own: Own, population: Population, result: tuple[float, ...]
+        self, own: Own, population: Population, state: tuple[float, ...]
     ) -> NDArray[np.int64]:
         """Return the node's contribution to an exchange at the last prices, with its noise."""
-        return self._contributions([own], population, self._design(population).restored(result))[0]
+        return self._contributions([own], population, self._design(population).restored(state))[0]
 
     def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:
         """Return the node's contribution to the opening, with its share of the noise."""
@@ -215,17 +215,17 @@ class Prices(Rule):
         self,
         own: Own,
         population: Population,
-        memory: tuple[float, ...] | None,
+        state: tuple[float, ...] | None,
         sums: NDArray[np.int64],
     ) -> Settled | Unsettled:
         """Update the prices from a sum; contribute to another one unless they are settled."""
-        return self.settle_all([own], population, memory, sums)[0]
+        return self.settle_all([own], population, state, sums)[0]
 
     def settle_all(
         self,
         owns: Sequence[Own],
         population: Population,
-        memory: tuple[float, ...] | None,
+        state: tuple[float, ...] | None,
         sums: NDArray[np.int64],
     ) -> Sequence[Settled | Unsettled]:
         """Settle several nodes that read the same sum, much faster than one after the other."""
@@ -233,16 +233,16 @@ class Prices(Rule):
         if volunteers >= num_clients or self._drowns(volunteers):
             return [Settled(min(1.0, volunteers / num_clients))] * len(owns)
         design = self._design(population)
-        fixed_point = self._fixed_point(population.frame, opening=memory is None)
-        state = advanced(design, fixed_point, population, memory, sums.tobytes())
+        fixed_point = self._fixed_point(population.frame, opening=state is None)
+        prices = advanced(design, fixed_point, population, state, sums.tobytes())
         labels, weights = self._weighted_distributions(owns)
         dithers = [own.rng.random() for own in owns]
-        found = design.probabilities(state, labels, num_clients, weights, dithers).tolist()
+        found = design.probabilities(prices, labels, num_clients, weights, dithers).tolist()
         most_sums = self.num_sums(population.frame, num_clients)
-        if state.settled or state.num_sums >= most_sums:
-            result = state.renewed().as_floats()
-            return [Settled(probability, result=result) for probability in found]
-        told, kept = self._contributions(owns, population, state), state.as_floats()
+        if prices.settled or prices.num_sums >= most_sums:
+            renewed = prices.renewed().as_floats()
+            return [Settled(probability, state=renewed) for probability in found]
+        told, kept = self._contributions(owns, population, prices), prices.as_floats()
         return [Unsettled(*both, kept) for both in zip(found, told, strict=True)]
 
     def remark(self, num_volunteers: int) -> str | None:
@@ -260,17 +260,17 @@ class Prices(Rule):
         return self.noise != 0.0 and num_volunteers < LEAST_VOLUNTEERS
 
     def _contributions(
-        self, owns: Sequence[Own], population: Population, state: PriceState
+        self, owns: Sequence[Own], population: Population, prices: PriceState
     ) -> list[NDArray[np.int64]]:
         """Return each node's contribution and noise, or noise alone if its budget is spent."""
-        values = self._design(population).values(state, *self._weighted_distributions(owns))
+        values = self._design(population).values(prices, *self._weighted_distributions(owns))
         drowns = self._drowns(population.num_volunteers)
         values[[own.is_silent or drowns for own in owns]] = 0.0
-        noise, deviations = np.zeros(values.shape), self.deviations(population, state.num_sums)
+        noise, deviations = np.zeros(values.shape), self.deviations(population, prices.num_sums)
         if deviations is not None and population.noise_share:
             deviations *= population.noise_share**0.5
             noise += [gaussian(deviations, own.rng.random((2, deviations.size))) for own in owns]
-        fixed_point = self._fixed_point(population.frame, opening=not state.num_sums)
+        fixed_point = self._fixed_point(population.frame, opening=not prices.num_sums)
         return list(fixed_point.encode(values, noise))
 
     def _weighted_distributions(
@@ -309,10 +309,10 @@ def advanced(
     design: PriceDesign,
     fixed_point: FixedPoint,
     population: Population,
-    memory: tuple[float, ...] | None,
+    state: tuple[float, ...] | None,
     sums: bytes,
 ) -> PriceState:
     """Return the state after a sum; the cache shares it between the nodes of a simulation."""
-    state = PriceState() if memory is None else design.restored(memory)
+    prices = PriceState() if state is None else design.restored(state)
     means = fixed_point.means(np.frombuffer(sums, dtype=np.int64), population.num_clients)
-    return design.advance(state, means, population.num_clients, population.noise_in_sum)
+    return design.advance(prices, means, population.num_clients, population.noise_in_sum)

@@ -39,7 +39,7 @@ class Frame:
     largest_weight : float (default: 1)
         Largest weight of a node; 1 if all count the same.
     continues : bool (default: False)
-        Whether the rule starts from the result of an earlier epoch.
+        Whether the rule starts from the state of an earlier epoch.
     """
 
     num_classes: int
@@ -126,13 +126,13 @@ class Settled:
         The probability that the node volunteers.
     finding : tuple of float (default: empty)
         What the rule reports to the operator; the same at every node.
-    result : tuple of float (default: empty)
+    state : tuple of float (default: empty)
         What the next epoch may start from; the same at every node.
     """
 
     probability: float
     finding: tuple[float, ...] = ()
-    result: tuple[float, ...] = ()
+    state: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -145,13 +145,13 @@ class Unsettled:
         The probability that the node volunteers if no further sum arrives.
     contribution : ndarray of int64, shape (Slots.number,)
         What the node contributes to the next sum.
-    memory : tuple of float (default: empty)
+    state : tuple of float (default: empty)
         What the rule keeps at the node until then.
     """
 
     probability: float
     contribution: NDArray[np.int64]
-    memory: tuple[float, ...] = ()
+    state: tuple[float, ...] = ()
 
 
 class Rule(ABC):
@@ -214,7 +214,7 @@ class Rule(ABC):
         self,
         own: Own,
         population: Population,
-        memory: tuple[float, ...] | None,
+        state: tuple[float, ...] | None,
         sums: NDArray[np.int64],
     ) -> Settled | Unsettled:
         """Continue with a sum over all nodes.
@@ -225,9 +225,9 @@ class Rule(ABC):
             What the node knows about itself.
         population : Population
             What it knows about the federation.
-        memory : tuple of float or None
-            What `Unsettled` kept. For the sum of the registrations, the last epoch's result if this
-            one continues it, or None.
+        state : tuple of float or None
+            `Unsettled.state` after the last sum. For the sum of the registrations, `Settled.state`
+            of the epoch that this one continues, or None.
         sums : ndarray of int64, shape (Slots.number,)
             The sum.
 
@@ -239,18 +239,18 @@ class Rule(ABC):
         """
 
     def can_continue(self, num_clients: int, num_volunteers: int) -> bool:
-        """Return whether an epoch of this size can start from the last one's `Settled.result`."""
+        """Return whether an epoch of this size can start from the last one's `Settled.state`."""
         del num_clients, num_volunteers
         return False
 
     def continued(
-        self, own: Own, population: Population, result: tuple[float, ...]
+        self, own: Own, population: Population, state: tuple[float, ...]
     ) -> NDArray[np.int64]:
-        """Return what a node registers in an epoch that starts from the last one's result.
+        """Return what a node registers in an epoch that starts from the last one's state.
 
         Raises `RefusedError` if it does not fit the rule.
         """
-        del own, population, result
+        del own, population, state
         raise RefusedError("The rule cannot continue an earlier epoch.")
 
     def settlement_slots(self, frame: Frame) -> Slots | None:

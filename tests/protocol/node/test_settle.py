@@ -65,9 +65,9 @@ class TestAnyRule:
     def test_a_rules_result_outlasts_the_draw(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The rule's memory is kept even when the request to draw carries the only sum."""
         nodes = federation(rule=Exchanges())
-        monkeypatch.setattr(Exchanges, "settle", lambda *_: Settled(0.5, result=(1.0,)))
+        monkeypatch.setattr(Exchanges, "settle", lambda *_: Settled(0.5, state=(1.0,)))
         nodes.play(1)
-        assert joined(nodes, nodes.ids[0]).result == (1.0,)
+        assert joined(nodes, nodes.ids[0]).state == (1.0,)
 
     @pytest.mark.parametrize(
         "outcome",

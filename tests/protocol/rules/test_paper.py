@@ -123,4 +123,4 @@ def test_a_search_starts_with_the_papers_thresholds(reference_set: Any, usual: A
     population = Population(frame, len(counts), 2, 2)
     sums: Any = sum(rule.contribution(Own(row), population) for row in counts)
     outcome: Any = rule.settle(Own(counts[0]), population, None, sums)
-    assert outcome.probability == outcome.memory[rule.candidates.index(usual)]
+    assert outcome.probability == outcome.state[rule.candidates.index(usual)]

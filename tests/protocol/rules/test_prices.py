@@ -22,7 +22,7 @@ def test_nodes_find_the_same_prices() -> None:
     plan = nodes.play(1)
     assert (nodes.errors, plan.notes) == ([], ())
     assert 1 <= epoch_of(nodes).last_sum.exchange <= 8
-    assert len({joined(nodes, node_id).result for node_id in nodes.ids}) == 1
+    assert len({joined(nodes, node_id).state for node_id in nodes.ids}) == 1
     assert len({reading_of(nodes, node_id).probability for node_id in nodes.ids}) > 4
     assert plan.privacy is not None
     (spent,) = {joined(nodes, node_id).budget.spent for node_id in nodes.ids}

@@ -130,7 +130,7 @@ def test_a_rule_gets_the_exchanges_that_it_asks_for(number: int, asked: int) -> 
     assert (plan.rule, plan.finding) == (f"Exchanges(number={number}, local_skew=0.0)", ())
     for node_id in nodes.ids:
         reading = reading_of(nodes, node_id)
-        assert (reading.probability, reading.memory) == (4 / max(9, 9 * number), None)
+        assert (reading.probability, reading.state) == (4 / max(9, 9 * number), None)
     nodes.play(2)
     assert nodes.errors == []
 
@@ -156,7 +156,7 @@ def test_the_last_sum_settles_a_rule(number: int) -> None:
     assert (nodes.errors, plan.notes, plan.num_registered) == ([], (), 9)
     assert epoch_of(nodes).last_sum.exchange == number - 1
     reading = reading_of(nodes, nodes.ids[0])
-    assert (reading.probability, reading.memory) == (4 / max(9, 9 * (number - 1)), None)
+    assert (reading.probability, reading.state) == (4 / max(9, 9 * (number - 1)), None)
 
 
 def test_a_rule_may_read_no_sum() -> None:

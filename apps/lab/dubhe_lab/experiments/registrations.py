@@ -65,24 +65,24 @@ def settled(
     registered: NDArray[np.int64],
     rng: np.random.Generator,
     *,
-    result: tuple[float, ...] | None = None,
+    state: tuple[float, ...] | None = None,
 ) -> tuple[int, Sequence[Settled]]:
     """Settle clients by sums with a committee's noise, from the sum of what they registered.
 
-    Returns the number of sums, and each client's outcome. `result` is how the last epoch ended, if
-    this one continues it.
+    Returns the number of sums, and each client's outcome. `state` is the rule's state after the
+    last epoch, if this one continues it.
     """
-    sums, memory, num_sums = registered, result, 0
+    sums, num_sums = registered, 0
     while True:
         deviations: Any = rule.deviations(population, num_sums)
         uniform = rng.random((population.num_members, 2, deviations.size))
         noise = sum(gaussian(deviations, numbers) for numbers in uniform)
-        outcomes: Any = rule.settle_all(owns, population, memory, sums + noise)
+        outcomes: Any = rule.settle_all(owns, population, state, sums + noise)
         num_sums += 1
         if isinstance(outcomes[0], Settled):
             return num_sums, outcomes
         sums = np.sum([each.contribution for each in outcomes], axis=0)
-        memory = outcomes[0].memory
+        state = outcomes[0].state
 
 
 def drawn_rounds(

@@ -75,7 +75,7 @@ def _measure(
         1.0 / (rule.sum_budget(each.frame, volunteers) or 1) for each in (first, later)
     )
     budgets, present, found = [LabelBudget()] * len(owns), np.arange(number), []
-    result: tuple[float, ...] = ()
+    state: tuple[float, ...] = ()
     for epoch in range(num_epochs + 1):
         left = rng.choice(number, number // 20 if epoch else 0, replace=False)
         present[left] = number + (epoch - 1) * left.size + np.arange(left.size)
@@ -84,9 +84,9 @@ def _measure(
         afresh = settled(rule, [owns[i] for i in present], first, registered, rng)
         num_sums, outcomes = afresh
         if epoch:
-            registered = np.sum([rule.continued(own, later, result) for own in here], axis=0)
-            num_sums, outcomes = settled(rule, here, later, registered, rng, result=result)
-        result = outcomes[0].result
+            registered = np.sum([rule.continued(own, later, state) for own in here], axis=0)
+            num_sums, outcomes = settled(rule, here, later, registered, rng, state=state)
+        state = outcomes[0].state
         for i, outcome in zip(present, outcomes, strict=True):
             budget = budgets[i].charged(num_sums * (cost if epoch else of_first))
             budgets[i] = budget if budget.keeps_probability else budget.drawn(outcome.probability)

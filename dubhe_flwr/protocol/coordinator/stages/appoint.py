@@ -75,7 +75,7 @@ class Appoint(AwaitingMembers):
             sealed = SEALED_GROUP_KEY_BYTES * num_sealed if node_id == first else 0
             has_digest = bool(reply.group_digest) == (node_id == first)
             if bool(reply.state) != (joined.is_continued and node_id == first):
-                return "no result of the last epoch"
+                return "no state of the last epoch"
             return None if has_digest and len(reply.sealed_keys) == sealed else "no group key"
 
         accepted, report = accept_replies(self.batch, replies, refuse)

@@ -48,7 +48,7 @@ class JoinedNodes:
 
     @property
     def is_continued(self) -> bool:
-        """Whether the rule starts from the result of the last epoch."""
+        """Whether the rule starts from the state of the last epoch."""
         return self.invitation.announced.continues is not None
 
     def without(self, nodes: Collection[int]) -> "JoinedNodes":

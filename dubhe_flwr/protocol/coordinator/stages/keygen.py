@@ -43,7 +43,7 @@ class Keygen(Awaiting):
     def begin(
         cls, context: Context, joined: JoinedNodes
     ) -> tuple[Context, "Keygen | ReadyToRegister | Join"]:
-        """Ask the first agent for a key, and for the result of the epoch continued, if any.
+        """Ask the first agent for a key, and for the state of the epoch continued, if any.
 
         A simulation in the clear needs no key.
         """
@@ -80,7 +80,7 @@ class Keygen(Awaiting):
 
         def refuse(_node_id: int, reply: KeygenReply) -> str | None:
             if bool(reply.state) != joined.is_continued:
-                return "no result of the last epoch"
+                return "no state of the last epoch"
             if announced.in_the_clear:
                 return None
             if len(reply.sealed_keys) != sealed_bytes(key_bits) * num_members:

@@ -50,7 +50,7 @@ def is_refused(context: Context, report: StageReport) -> bool:
 
 def start_afresh(context: Context) -> tuple[Context, Join]:
     """Register again in the same round, as no agent knows how the last epoch ended."""
-    note = "No agent passed on the result of the last epoch; all nodes register again."
+    note = "No agent passed on the state of the last epoch; all nodes register again."
     return Join.begin(context.noted(note))
 
 
