@@ -24,6 +24,7 @@ from dubhe_lab.paper.page import Section
 _DOCS: Final = Path(__file__).parent
 PAGES: Final = [
     _DOCS.parent / "README.md",
+    _DOCS / "reproduction.md",
     _DOCS / "side_by_side.md",
     _DOCS / "noise.md",
     _DOCS / "reference" / "settings.md",
@@ -78,10 +79,11 @@ def _parameters(name: str) -> str:
 
 @cache
 def measured(name: str) -> Section:
-    """Return the section of an experiment, with the cells that are stored for its page."""
+    """Return the section of an experiment, with its stored cells, which pages may share."""
     cells = EXPERIMENTS[name].cells(MEASURED)
-    folder = _DOCS / ("noise" if name == "epochs" else "side_by_side") / "cells"
-    found = CellStore(folder).load_all(cells)
+    found: dict[str, Any] = {}
+    for folder in _DOCS.glob("*/cells"):
+        found |= CellStore(folder).load_all(cells)
     (section,) = sections([name], MEASURED, found)
     return section
 

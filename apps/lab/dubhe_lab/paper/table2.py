@@ -102,22 +102,24 @@ def _distances(options: PaperSettings, results: Results) -> Table:
 
 def _accuracies(options: PaperSettings, dataset: str, of_methods: Mapping[str, Seeds]) -> Table:
     reached = {name: accuracies(of_seeds) for name, of_seeds in of_methods.items()}
-    most = reached["greedy"]
-    rows = [
-        [
-            str(method),
-            _paper(dataset, method),
-            spread(own := reached[str(method)], 4),
-            _share(own, reached["random"], most),
-            _share(own, reached.get("dubhe-paper, H=1", []), most),
-            _paper_share(dataset, method),
-        ]
-        for method in _methods(options)
-    ]
+    least, most, first = reached["random"], reached["greedy"], reached.get("dubhe-paper, H=1", [])
+    rows = []
+    for method in _methods(options):
+        own = reached[str(method)]
+        rows.append(
+            [
+                str(method),
+                _paper(dataset, method, percent=True),
+                spread((100 * value for value in own), 1),
+                _share(own, least, most),
+                "" if method.name == "random" else _share(own, first, most),
+                _paper_share(dataset, method),
+            ]
+        )
     return Table(
-        f"{dataset}: accuracy over the last rounds. Share of greedy's gain: 0 % is random, 100 % "
-        "is greedy. Beta, the paper's measure: 0 % is one try (H=1), 100 % is greedy",
-        ("method", "accuracy, paper", "accuracy", "share of greedy's gain", "beta", "beta, paper"),
+        f"{dataset}: accuracy over the last rounds in percent. Share of greedy's gain: 0 % is "
+        "random, 100 % is greedy. Beta, the paper's measure: 0 % is one try (H=1), 100 % is greedy",
+        ("method", "paper %", "accuracy %", "share of greedy's gain", "beta", "beta, paper"),
         rows,
     )
 
@@ -132,9 +134,11 @@ def _in_paper(row: str, method: Method) -> float | None:
     return PAPER[row].get("opt" if method.name == "greedy" else str(method.tries))
 
 
-def _paper(row: str, method: Method) -> str:
+def _paper(row: str, method: Method, *, percent: bool = False) -> str:
     value = _in_paper(row, method)
-    return "" if value is None else f"{value:.4f}"
+    if value is None:
+        return ""
+    return f"{100 * value:.2f}" if percent else f"{value:.4f}"
 
 
 def _paper_share(dataset: str, method: Method) -> str:
