@@ -107,9 +107,6 @@ def send_over_grid(
     deadline = None if timeout is None else time.monotonic() + timeout
     kind = message_type(batch.header.stage)
     requests = list(batch.fields.items())
-    # Equal requests share their records, since Flower checks every value of a new one.
-    shared = {id(fields): fields for _, fields in requests}
-    records = {key: to_records(fields) for key, fields in shared.items()}
     size = batch_size(grid, len(requests))
     asked: dict[str, int] = {}
     answers: list[Message] = []
@@ -118,7 +115,7 @@ def send_over_grid(
         if start > 0 and left is not None and left <= 0:
             break
         messages = [
-            Message(records[id(fields)], dst_node_id=node_id, message_type=kind, ttl=left)
+            Message(to_records(fields), dst_node_id=node_id, message_type=kind, ttl=left)
             for node_id, fields in requests[start : start + size]
         ]
         if is_remote(grid):
