@@ -51,7 +51,7 @@ from dubhe_flwr.he.sealing import (
     seal_bytes,
 )
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
-from dubhe_flwr.protocol.vaults.vault import Adder, Numbers, Seat, SumName, Vault
+from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE,
@@ -375,10 +375,15 @@ class Committee(Vault):
 
     # --- the server -------------------------------------------------------------------------------
 
-    def adder(self, public: bytes, *fields: str) -> Adder:
-        """Return an adder modulo the prime."""
+    def add_up(self, public: bytes, fields: Iterable[str], vectors: Iterable[bytes]) -> bytes:
+        """Return the sum modulo the prime."""
         del public
-        return _PadAdder(sum(self.fields[field].number + 1 for field in fields))
+        number = sum(self.fields[field].number + 1 for field in fields)
+        try:
+            return pads.written(pads.total([pads.read(each, number) for each in vectors]))
+        except DecryptionError:
+            sentence = "A vector has the wrong length, or is out of range."
+            raise InvalidCiphertextError(sentence) from None
 
     def is_release(self, field: str, num_joined: int, reply: OpenReply) -> bool:
         """Return whether a member's answer has the right size."""
@@ -402,28 +407,6 @@ class Committee(Vault):
     def _scope(self, epoch: bytes, roster: bytes) -> bytes:
         """Return the epoch and terms that all keys of the committee are bound to."""
         return prefixed(PROTOCOL_TAG.encode(), epoch, parameters_digest(self.announced), roster)
-
-
-@dataclass(frozen=True, slots=True)
-class _PadAdder(Adder):
-    number: int
-
-    def add_up(self, vectors: Iterable[bytes]) -> bytes:
-        """Return the sum modulo the prime."""
-        try:
-            return pads.written(pads.total([pads.read(each, self.number) for each in vectors]))
-        except DecryptionError:
-            raise InvalidCiphertextError(
-                "A vector has the wrong length, or is out of range."
-            ) from None
-
-    def is_valid(self, vector: bytes) -> bool:
-        """Return whether a vector has the right length, with all numbers below the prime."""
-        try:
-            pads.read(vector, self.number)
-        except DecryptionError:
-            return False
-        return True
 
 
 def _may_be_members(ranks: Sequence[int]) -> bool:

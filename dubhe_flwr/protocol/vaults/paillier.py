@@ -6,7 +6,6 @@ primes; the server knows only the modulus.
 
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -15,7 +14,7 @@ from dubhe_flwr.he.layout import Layout, Slots
 from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import SealingContext, open_sealed, seal, sealed_bytes
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
-from dubhe_flwr.protocol.vaults.vault import Adder, Numbers, Seat, SumName, Vault
+from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
     JoinRequest,
@@ -101,10 +100,10 @@ class Paillier(Vault):
         """Return the size of all ciphertexts of a field in bytes."""
         return self.layout.field_bytes(field)
 
-    def adder(self, public: bytes, *fields: str) -> Adder:
-        """Return an adder that multiplies ciphertexts under the public modulus."""
+    def add_up(self, public: bytes, fields: Iterable[str], vectors: Iterable[bytes]) -> bytes:
+        """Multiply the ciphertexts under the public modulus."""
         public_key = PublicKey.from_bytes(public, self.announced.key_bits)
-        return _Multiplier(public_key, sum(map(self.layout.num_ciphertexts, fields)))
+        return public_key.add_up(vectors, sum(map(self.layout.num_ciphertexts, fields)))
 
     def read(self, keys: bytes, sum_name: SumName, total: bytes, num_clients: int) -> Numbers:
         """Decrypt and unpack a sum."""
@@ -129,20 +128,6 @@ class Paillier(Vault):
     ) -> bytes:
         told = recipient, mean_examples, state
         return key_statement(seat.epoch, self.announced, self.layout, agent, public_key, *told)
-
-
-@dataclass(frozen=True, slots=True)
-class _Multiplier(Adder):
-    public_key: PublicKey
-    num_ciphertexts: int
-
-    def add_up(self, vectors: Iterable[bytes]) -> bytes:
-        """Return the encrypted sum; one check covers all ciphertexts."""
-        return self.public_key.add_up(vectors, self.num_ciphertexts)
-
-    def is_valid(self, vector: bytes) -> bool:
-        """Return whether these are ciphertexts under the key."""
-        return self.public_key.is_valid(vector, self.num_ciphertexts)
 
 
 @lru_cache(maxsize=1)

@@ -55,21 +55,6 @@ class Seat:
         return RecipientKey.from_bytes(self.private_key)
 
 
-class Adder(ABC):
-    """Adds up hidden vectors on the server."""
-
-    @abstractmethod
-    def add_up(self, vectors: Iterable[bytes]) -> bytes:
-        """Return the sum of at least one vector.
-
-        Raises `InvalidCiphertextError` if one of them is not valid.
-        """
-
-    @abstractmethod
-    def is_valid(self, vector: bytes) -> bool:
-        """Return whether a vector is valid."""
-
-
 class Vault(ABC):
     """Hides the numbers of nodes, adds them up, and opens their sums.
 
@@ -155,8 +140,11 @@ class Vault(ABC):
         """Return the size in bytes of what `hide` returns."""
 
     @abstractmethod
-    def adder(self, public: bytes, *fields: str) -> "Adder":
-        """Return an adder of vectors, each of which consists of these fields, concatenated."""
+    def add_up(self, public: bytes, fields: Iterable[str], vectors: Iterable[bytes]) -> bytes:
+        """Return the sum of at least one vector; each consists of these fields, concatenated.
+
+        Raises `InvalidCiphertextError` if a vector is not valid.
+        """
 
     @abstractmethod
     def read(self, keys: bytes, sum_name: SumName, total: bytes, num_clients: int) -> Numbers:
