@@ -109,21 +109,6 @@ class Member(Hidden):
         return len(self.opened) // _DIGEST_BYTES
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class _Keys(Hidden):
-    """A node's keys, which it keeps as bytes."""
-
-    group: bytes
-    pad_keys: bytes  # one for each member
-
-    def to_bytes(self) -> bytes:
-        return self.group + self.pad_keys
-
-    @classmethod
-    def from_bytes(cls, keys: bytes) -> "_Keys":
-        return cls(keys[: pads.KEY_BYTES], keys[pads.KEY_BYTES :])
-
-
 class Committee(Vault):
     """Hides numbers from everyone except all three members together."""
 
@@ -201,16 +186,16 @@ class Committee(Vault):
         `noise` must be the same for a repeated request, so that it gets the same answer: it comes
         from `own_noise`, or in a simulation from the seed.
         """
-        own, number = _Keys.from_bytes(keys), self.fields[sum_name.field].number
+        group, number = keys[: pads.KEY_BYTES], self.fields[sum_name.field].number
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8), count=member.num_joined)
-        name = _pad_name(own.group, sum_name, number)
+        name = _pad_name(group, sum_name, number)
         pad_keys = list(split(member.pad_keys, pads.KEY_BYTES))
         padding = pads.total(pads.pads(compress(pad_keys, bits), name, number + 1))
-        factors = _factors(own.group, sum_name, number)
+        factors = _factors(group, sum_name, number)
         added = np.zeros(number, dtype=np.int64) if noise is None else noise
         part = pads.written(pads.difference(padding, pads.tagged(added.tolist(), factors)))
         covered, total = _digest(request.covered), request.total
-        key = _release_key(own.group, sum_name, covered, total)
+        key = _release_key(group, sum_name, covered, total)
         sealed = AESGCM(key).encrypt(_nonce(member.place), part, None)
         statement = _opened_statement(sum_name, covered, int(bits.sum()), total, sealed)
         return OpenReply(sealed, b"".join(pads.proof(each, statement) for each in pad_keys))
@@ -266,8 +251,9 @@ class Committee(Vault):
     ) -> tuple[bytes, bytes]:
         """Open the group key, and agree on pads with the members.
 
-        With pinned keys, check that each member has signed who joined, the mean number of samples,
-        and who opens sums.
+        A node's keys are the group key and a key for pads with each member, concatenated. With
+        pinned keys, check that each member has signed who joined, the mean number of samples, and
+        who opens sums.
         """
         appointed = request.committee
         if appointed is None or request.key is not None:
@@ -292,16 +278,15 @@ class Committee(Vault):
         pad_keys = b"".join(
             _pad_key(own, member, scope, member, own.public_bytes) for member in member_keys
         )
-        return _Keys(group, pad_keys).to_bytes(), state
+        return group + pad_keys, state
 
     def hide(self, keys: bytes, sum_name: SumName, numbers: Numbers) -> bytes:
         """Return the numbers and their tag, plus the pads from all members."""
-        own = _Keys.from_bytes(keys)
+        group, *pad_keys = split(keys, pads.KEY_BYTES)
         values = self.fields[sum_name.field].check(sum_name.field, numbers)
         number = len(values)
-        factors = _factors(own.group, sum_name, number)
-        name = _pad_name(own.group, sum_name, number)
-        padding = pads.pads(split(own.pad_keys, pads.KEY_BYTES), name, number + 1)
+        factors = _factors(group, sum_name, number)
+        padding = pads.pads(pad_keys, _pad_name(group, sum_name, number), number + 1)
         return pads.written(pads.total([pads.tagged(values, factors), *padding]))
 
     def vector_bytes(self, field: str) -> int:
@@ -313,16 +298,17 @@ class Committee(Vault):
 
         Also raises `UnprovenError`, with a complaint, if a member has not proved the sum.
         """
-        own, number = _Keys.from_bytes(keys), self.fields[sum_name.field].number
+        group, *pad_keys = split(keys, pads.KEY_BYTES)
+        number = self.fields[sum_name.field].number
         size, sealed_size = self.vector_bytes(sum_name.field), self._sealed_bytes(sum_name.field)
         parts_end = size + _DIGEST_BYTES + COMMITTEE * sealed_size
         if len(total) != parts_end + COMMITTEE * pads.PROOF_BYTES:
             raise DecryptionError
         summed, covered = total[:size], total[size : size + _DIGEST_BYTES]
-        cipher = AESGCM(_release_key(own.group, sum_name, covered, summed))
+        cipher = AESGCM(_release_key(group, sum_name, covered, summed))
         parts = []
         told = zip(
-            split(own.pad_keys, pads.KEY_BYTES),
+            pad_keys,
             split(total[size + _DIGEST_BYTES : parts_end], sealed_size),
             split(total[parts_end:], pads.PROOF_BYTES),
             strict=True,
@@ -338,7 +324,7 @@ class Committee(Vault):
         read = pads.read(b"".join([summed, *parts]), (1 + COMMITTEE) * (number + 1))
         vectors = read.reshape(1 + COMMITTEE, -1)
         vector = pads.difference(vectors[0], pads.total(vectors[1:]))
-        sums = pads.untagged(vector, _factors(own.group, sum_name, number))
+        sums = pads.untagged(vector, _factors(group, sum_name, number))
         return self.fields[sum_name.field].check_sum(sums, num_clients)
 
     def _check_members(
