@@ -51,7 +51,7 @@ from dubhe_flwr.he.sealing import (
     seal_bytes,
 )
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
-from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault
+from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault, with_sum
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE,
@@ -63,7 +63,7 @@ from dubhe_flwr.protocol.wire.messages import (
     OpenRequest,
     RegisterRequest,
 )
-from dubhe_flwr.protocol.wire.roster import split
+from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, split
 from dubhe_flwr.protocol.wire.statements import (
     appointment_statement,
     parameters_digest,
@@ -83,7 +83,6 @@ UNPROVEN: Final = tuple(
 """A node's complaints about each member, which the server counts, too."""
 
 SEALED_GROUP_KEY_BYTES: Final = ENCAPSULATED_KEY_BYTES + pads.KEY_BYTES + TAG_BYTES
-_DIGEST_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -106,7 +105,7 @@ class Member(Hidden):
     @property
     def num_opened(self) -> int:
         """Number of sums that the member has opened."""
-        return len(self.opened) // _DIGEST_BYTES
+        return len(self.opened) // DIGEST_BYTES
 
 
 class Committee(Vault):
@@ -203,21 +202,16 @@ class Committee(Vault):
     def check_open(self, member: Member, sum_name: SumName, request: OpenRequest) -> Member:
         """Check a request to open a sum, and return the member's state afterwards.
 
-        A member opens one sum for each exchange. It covers at least half of the nodes that joined,
-        and no node that was missing from the previous sum: two sums over different nodes would
-        reveal their difference.
+        A sum covers at least half of the nodes that joined, and no node that was missing from the
+        previous one.
         """
         size = -(-member.num_joined // 8)
         if len(request.covered) != size or len(request.total) != self.vector_bytes(sum_name.field):
             raise RefusedError("The sum, or the list of nodes in it, has the wrong size.")
         digest = _digest(prefixed(request.covered, request.total))
-        start = sum_name.exchange * _DIGEST_BYTES
-        if sum_name.exchange < member.num_opened:
-            if member.opened[start : start + _DIGEST_BYTES] != digest:
-                raise RefusedError("This node has opened another sum for this exchange.")
+        opened = with_sum(member.opened, sum_name.exchange, digest)
+        if opened == member.opened:
             return member
-        if sum_name.exchange > member.num_opened:
-            raise RefusedError("This node has not received the previous sum.")
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8))
         if bits[member.num_joined :].any():
             raise RefusedError("The sum covers nodes that did not join.")
@@ -231,7 +225,7 @@ class Committee(Vault):
         return replace(
             member,
             covered=request.covered,
-            opened=member.opened + digest,
+            opened=opened,
             num_registered=member.num_registered or number,
         )
 
@@ -301,15 +295,15 @@ class Committee(Vault):
         group, *pad_keys = split(keys, pads.KEY_BYTES)
         number = self.fields[sum_name.field].number
         size, sealed_size = self.vector_bytes(sum_name.field), self._sealed_bytes(sum_name.field)
-        parts_end = size + _DIGEST_BYTES + COMMITTEE * sealed_size
+        parts_end = size + DIGEST_BYTES + COMMITTEE * sealed_size
         if len(total) != parts_end + COMMITTEE * pads.PROOF_BYTES:
             raise DecryptionError
-        summed, covered = total[:size], total[size : size + _DIGEST_BYTES]
+        summed, covered = total[:size], total[size : size + DIGEST_BYTES]
         cipher = AESGCM(_release_key(group, sum_name, covered, summed))
         parts = []
         told = zip(
             pad_keys,
-            split(total[size + _DIGEST_BYTES : parts_end], sealed_size),
+            split(total[size + DIGEST_BYTES : parts_end], sealed_size),
             split(total[parts_end:], pads.PROOF_BYTES),
             strict=True,
         )
