@@ -124,10 +124,8 @@ class Committee(Vault):
         objects; the server may then ask again without this node.
         """
         announced, own = self.announced, seat.delivery_key
+        self.check_nodes(request.roster, least=max(announced.min_cohort, COMMITTEE))
         keys = request.roster.keys
-        least = max(announced.min_cohort, COMMITTEE)
-        if len(set(keys)) < len(keys) or not least <= len(keys) <= announced.max_clients:
-            raise RefusedError("The nodes' keys are not distinct, too few or too many.")
         places = request.members
         fits = len(set(places)) == len(places) == COMMITTEE
         if not fits or min(places) < 0 or max(places) >= len(keys):
@@ -135,7 +133,6 @@ class Committee(Vault):
         member_keys = [keys[place] for place in places]
         if own.public_bytes not in member_keys:
             raise RefusedError("This node is not a member of this committee.")
-        self.check_numbers(request.roster)
         self.check_state(seat)  # otherwise the first member could choose the state
         if seat.pinned is not None:
             ranks = roster_ranks(seat.pinned, seat.epoch, announced, request.roster)

@@ -81,11 +81,14 @@ class Vault(ABC):
         for slots in fields.values():
             slots.check_bits(announced.max_clients)
 
-    def check_numbers(self, roster: Roster) -> None:
-        """Refuse a roster without sample counts in a weighted epoch, or with them in any other.
+    def check_nodes(self, roster: Roster, least: int) -> None:
+        """Refuse a roster with keys that repeat, fewer than `least` nodes, or too many.
 
-        Raises `RefusedError`.
+        It must have numbers of samples in a weighted epoch, and in no other. Raises `RefusedError`.
         """
+        keys = roster.keys
+        if len(set(keys)) < len(keys) or not least <= len(keys) <= self.announced.max_clients:
+            raise RefusedError("The nodes' keys are not distinct, too few or too many.")
         if (roster.num_examples is not None) != self.announced.weighted:
             raise RefusedError("Numbers of samples belong to weighted epochs only.")
 
