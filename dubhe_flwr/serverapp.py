@@ -165,8 +165,9 @@ class Selection(Selecting[Strategy], Strategy):
         if plan.fallback and not plan.participants:
             return []  # no node is connected, so the round is skipped
         selected = _SelectedGrid(grid, plan.participants)
-        with taking_all_nodes(self.strategy, len(plan.participants), "train") as every:
-            messages = list(every.configure_train(plan.server_round, arrays, config, selected))
+        with taking_all_nodes(self.strategy, len(plan.participants), "train"):
+            made = self.strategy.configure_train(plan.server_round, arrays, config, selected)
+            messages = list(made)
         self.driver.training_begins([message.metadata.dst_node_id for message in messages])
         return messages
 
@@ -192,9 +193,9 @@ class Selection(Selecting[Strategy], Strategy):
             return self.strategy.configure_evaluate(server_round, arrays, config, grid)
         if not self._evaluates:
             return []
-        with taking_all_nodes(self.strategy, len(nodes), "evaluate") as every:
+        with taking_all_nodes(self.strategy, len(nodes), "evaluate"):
             selected = _SelectedGrid(grid, nodes)
-            return list(every.configure_evaluate(server_round, arrays, config, selected))
+            return list(self.strategy.configure_evaluate(server_round, arrays, config, selected))
 
     @property
     def _evaluates(self) -> bool:

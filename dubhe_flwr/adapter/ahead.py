@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from dubhe_flwr.adapter.exchanges import Exchanges, counted, write_log
 from dubhe_flwr.adapter.transport import log
-from dubhe_flwr.errors import DubheError
+from dubhe_flwr.errors import DubheError, QuorumError
 from dubhe_flwr.protocol import Batch, Plan, Replies, Selector, Stage
 
 Present = Callable[[], Collection[int]]
@@ -59,14 +59,6 @@ class _StoppedError(Exception):
     """Ends the thread between two batches."""
 
 
-class _FailedError(Exception):
-    """Ends the thread with the log lines that explain why."""
-
-    def __init__(self, log_lines: Sequence[tuple[int, str]], reason: str) -> None:
-        super().__init__(reason)
-        self.log_lines = (*log_lines, (WARNING, _NOT_PLANNED % reason))
-
-
 class PlansAhead:
     """The rounds planned ahead, and the thread that plans them."""
 
@@ -82,6 +74,7 @@ class PlansAhead:
         self._is_awaited = False  # whether a round waits for its plan
         self._is_running = False
         self._failure: Sequence[tuple[int, str]] = ()  # log lines that say why planning failed
+        self._log_lines: list[tuple[int, str]] = []  # of the round that the thread plans now
         self._waits_for = ""
 
     def learn(self, plan: Plan) -> None:
@@ -130,7 +123,7 @@ class PlansAhead:
         try:
             thread.start()
         except RuntimeError as error:  # the system has no thread left
-            self._ended(_FailedError((), str(error)).log_lines)
+            self._ended(error)
 
     def take(self, server_round: int) -> PlannedRound | None:
         """Return a round planned ahead, waiting for it if its exchanges are under way."""
@@ -158,7 +151,7 @@ class PlansAhead:
             last, state = self._end or (server_round, state)
             for line in self._failure if server_round == last + 1 else ():
                 write_log(*line)
-            self._end, self._failure = None, ()
+            self._end, self._failure, self._log_lines = None, (), []
             self._planned.clear()
         return state
 
@@ -170,27 +163,25 @@ class PlansAhead:
 
     def _run(self, last_round: int | None, present: Present, send: SendAhead) -> None:
         """Plan round after round until none is due."""
-        failure: Sequence[tuple[int, str]] = ()
         try:
             while True:
+                self._log_lines = []
                 training = self._training
                 due = self._next_due(training, last_round, present())
                 if due is not None:
                     self._plan(*due, send)
                 elif self._may_end(training):
                     return
-        except _StoppedError:
-            pass
-        except _FailedError as error:
-            failure = error.log_lines
         except BaseException as error:  # noqa: BLE001 - nothing else catches a thread's errors
-            failure = _FailedError((), str(error) or type(error).__name__).log_lines
-        self._ended(failure)
+            self._ended(error)
 
-    def _ended(self, failure: Sequence[tuple[int, str]]) -> None:
+    def _ended(self, error: BaseException) -> None:
         """Notify all waiting threads that this one has ended, and keep log lines that say why."""
         with self._changed:
-            self._is_running, self._failure = False, failure
+            self._is_running = False
+            if not isinstance(error, _StoppedError):
+                reason = str(error) or type(error).__name__
+                self._failure = (*self._log_lines, (WARNING, _NOT_PLANNED % reason))
             self._changed.notify_all()
 
     def _may_end(self, training: int) -> bool:
@@ -241,21 +232,19 @@ class PlansAhead:
             may_spread = rounds_left > max(1, next(exchanges_left))
             return (self._spread if may_spread else self._send)(batch, send)
 
-        log_lines: list[tuple[int, str]] = []
+        log_lines = self._log_lines
         exchanges = Exchanges(self._selector, state, lambda *line: log_lines.append(line))
+        last, planned = server_round - 1, dict[int, PlannedRound]()
         try:
             plan = exchanges.finish(batch, exchange)
-        except BaseException as error:
-            self._keep(server_round - 1, exchanges.state, {})
-            if isinstance(error, _StoppedError):
-                raise
-            raise _FailedError(log_lines, str(error) or type(error).__name__) from error
+            if not plan.fallback:
+                last = server_round
+                planned[last] = PlannedRound(plan, exchanges.state, log_lines)
+        finally:
+            self._keep(last, exchanges.state, planned)
         if plan.fallback:  # the round gets another chance when its turn comes
-            self._keep(server_round - 1, exchanges.state, {})
-            raise _FailedError(log_lines, " ".join(plan.notes))
+            raise QuorumError(" ".join(plan.notes))
         self.learn(plan)
-        planned = PlannedRound(plan, exchanges.state, log_lines)
-        self._keep(server_round, exchanges.state, {server_round: planned})
 
     def _spread(self, batch: Batch, send: SendAhead) -> Replies:
         """Send a batch to the nodes that are not training now, and next round to the others."""

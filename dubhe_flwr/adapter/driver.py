@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from logging import INFO, WARNING
-from math import inf
 from threading import Lock
 from typing import Any, Final, Protocol, TypeVar
 
 from dubhe_flwr.adapter.ahead import PlansAhead
-from dubhe_flwr.adapter.arguments import DubheArguments, Options
+from dubhe_flwr.adapter.arguments import Options
 from dubhe_flwr.adapter.exchanges import Exchanges, counted, log_plan, write_log
 from dubhe_flwr.adapter.resume import Run
 from dubhe_flwr.adapter.transport import WarnOnceFilter, after, log
@@ -106,7 +105,6 @@ class SelectionDriver:
         server_round = run.begin_round(server_round)
         if run.plan is None:
             self._wait_for_nodes(present, patience)
-            self._check_nodes(len(present()), patience())
         begin = time.perf_counter()
         planned = self._ahead.take(server_round)
         node_ids = present()
@@ -268,27 +266,4 @@ class SelectionDriver:
                 there,
                 expected,
                 time.monotonic() - begin,
-            )
-
-    def _check_nodes(self, there: int, patience: float) -> None:
-        """Refuse settings that cannot work with the connected nodes, and say how to add nodes."""
-        options = self.options
-        if not isinstance(options, DubheArguments) or options.on_failure == "random":
-            return
-        more = "start more nodes"
-        if patience < inf:
-            more = (
-                "simulate more nodes: --federation-config 'num-supernodes=N' of flwr run, or "
-                "num_supernodes of run_in_process and run_simulation"
-            )
-        if there < options.min_cohort:
-            raise SettingsError(
-                f"{counted(there, 'node is', 'nodes are')} connected, fewer than min_cohort="
-                f"{options.min_cohort}: a sum over so small a cohort would reveal what each node "
-                f"holds. Use the wrapped strategy without Dubhe, or {more}."
-            )
-        if there < options.num_participants and patience < inf:
-            raise SettingsError(
-                f"num_participants={options.num_participants} is above the number of nodes, "
-                f"{there}; select fewer, or {more}."
             )

@@ -116,11 +116,11 @@ def log_plan(plan: Plan, seconds: float) -> None:
         return
     log(
         INFO,
-        "dubhe: %s of %s clients selected in %.2f s (%s)",
+        "dubhe: %s of %s clients selected in %.2f s (from %s)",
         len(plan.participants),
         plan.num_registered,
         seconds,
-        _choice(plan),
+        counted(plan.num_tries, "tentative selection", "tentative selections"),
     )
 
 
@@ -132,14 +132,6 @@ def _some(nodes: Sequence[int], aliases: Mapping[int, str]) -> str:
         names.append(shown if alias in {None, shown} else f"{alias} with id {shown}")
     more = f" and {len(nodes) - _MAX_NAMED} more" if len(nodes) > _MAX_NAMED else ""
     return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(names)}{more}"
-
-
-def _choice(plan: Plan) -> str:
-    """Describe what the agent chose from."""
-    if len(plan.participants) == plan.num_registered:
-        return "there was nothing to choose"
-    tries = counted(plan.num_tries, "tentative selection", "tentative selections")
-    return f"from {tries}"
 
 
 def counted(number: int, singular: str, plural: str) -> str:

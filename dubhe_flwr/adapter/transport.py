@@ -102,27 +102,22 @@ def send_over_grid(
     time are missing. On a remote Grid, `is_over` may decide instead when to stop waiting. If a node
     replies more than once, its first reply that is not an error counts.
     """
-    if is_over is not None:
-        timeout = None
-    deadline = None if timeout is None else time.monotonic() + timeout
+    begin = time.monotonic()
     kind = message_type(batch.header.stage)
     requests = list(batch.fields.items())
-    # Equal requests share their records, since Flower checks every value of a new one.
-    shared = {id(fields): fields for _, fields in requests}
-    records = {key: to_records(fields) for key, fields in shared.items()}
     size = batch_size(grid, len(requests))
     asked: dict[str, int] = {}
     answers: list[Message] = []
     for start in range(0, len(requests), size):
-        left = timeout if deadline is None or start == 0 else deadline - time.monotonic()
-        if start > 0 and left is not None and left <= 0:
+        left = None if timeout is None else timeout - (time.monotonic() - begin)
+        if left is not None and left <= 0:
             break
         messages = [
-            Message(records[id(fields)], dst_node_id=node_id, message_type=kind, ttl=left)
+            Message(to_records(fields), dst_node_id=node_id, message_type=kind, ttl=left)
             for node_id, fields in requests[start : start + size]
         ]
         if is_remote(grid):
-            answers += replies_of(grid, grid.push_messages(messages), is_over or after(timeout))
+            answers += replies_of(grid, grid.push_messages(messages), is_over or after(left))
         else:
             answers += grid.send_and_receive(messages, timeout=left)
         # Errors that the framework creates name no node; the message id tells which one it was.

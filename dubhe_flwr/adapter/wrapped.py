@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import copy
 from inspect import Parameter, signature
-from itertools import pairwise
 from logging import WARNING
 from traceback import walk_stack
 from typing import Any
@@ -138,30 +136,25 @@ def call_start(start: Callable[..., Any], flowers: Any, *given: Any, **own: Any)
 
 
 @contextmanager
-def taking_all_nodes(strategy: Any, num_nodes: int, purpose: str) -> Iterator[Any]:
-    """Yield a copy of a Message API strategy that takes all nodes of its Grid.
+def taking_all_nodes(strategy: Any, num_nodes: int, purpose: str) -> Iterator[None]:
+    """Let a Message API strategy take all nodes of its Grid, for "train" or "evaluate".
 
-    The original keeps its settings for "train" or "evaluate", and receives only those attributes
-    that the strategy itself assigns in the meantime.
+    Afterwards the strategy has its own settings again, and keeps those that it assigned itself.
     """
     wanted = {
         f"fraction_{purpose}": 1.0,
         f"min_{purpose}_nodes": num_nodes,
         "min_available_nodes": num_nodes,
     }
-    originals = layers(strategy)
-    copies = [copy(layer) for layer in originals]
-    for outer, inner in pairwise(copies):
-        outer.strategy = inner
-    for layer in copies:
-        for name in wanted.keys() & vars(layer).keys():
-            setattr(layer, name, wanted[name])
-    before_call = [dict(vars(layer)) for layer in copies]
-    yield copies[0]
-    for original, layer, before in zip(originals, copies, before_call, strict=True):
-        for name, value in vars(layer).items():
-            if name not in before or value is not before[name]:
-                setattr(original, name, value)
+    found = [vars(layer) for layer in layers(strategy)]
+    own = [{name: each[name] for name in wanted.keys() & each} for each in found]
+    for each, settings in zip(found, own, strict=True):
+        each.update({name: wanted[name] for name in settings})
+    try:
+        yield
+    finally:
+        for each, settings in zip(found, own, strict=True):
+            each.update({n: value for n, value in settings.items() if each[n] is wanted[n]})
 
 
 def kept_state(strategy: Any) -> list[dict[str, Any]]:

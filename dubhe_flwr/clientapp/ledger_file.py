@@ -50,8 +50,7 @@ def open_ledger(folder: Path, identity: str = "") -> Iterator[tuple[Ledger, Save
     except OSError as error:
         raise _unusable(folder, error) from None
     try:
-        if fcntl is not None:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        _wait_for(lock, folder)
         before = _read(file)
 
         def save(ledger: Ledger) -> None:
@@ -61,6 +60,16 @@ def open_ledger(folder: Path, identity: str = "") -> Iterator[tuple[Ledger, Save
         yield before, save
     finally:
         os.close(lock)
+
+
+def _wait_for(lock: int, folder: Path) -> None:
+    """Wait until no other run holds the lock; some network file systems have no locks."""
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError as error:
+        raise _unusable(folder, error) from None
 
 
 def ledger_name(identity: str) -> str:

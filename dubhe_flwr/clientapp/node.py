@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from functools import cache, cached_property, partial
 from logging import ERROR, INFO, WARNING
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
@@ -43,6 +43,8 @@ from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Limits, Memory, NodePolicy, Stage
 from dubhe_flwr.protocol.node.memory import Ledger
 from dubhe_flwr.protocol.node.policy import warn_once, where_raised
+
+ValueT = TypeVar("ValueT")
 
 LabelCounts = Callable[[Context], ArrayLike]
 """Returns the node's samples per class, or per bin of any histogram: an int array, shape (C,)."""
@@ -151,7 +153,7 @@ class Node(Limits):
 
         Raises `ProtocolError` if the node refuses the request.
         """
-        pinned = self._pinned(context)
+        pinned = _from_owner("signing_key or trusted_keys", partial(self._find_keys, context))
         policy = self._policy(context, pinned)
         if fields.get("stage") == Stage.JOIN:
             if pinned is None and not policy.simulated:
@@ -179,11 +181,9 @@ class Node(Limits):
             yield None, lambda _ledger: None
             return
         found = self.state_dir
-        try:
-            folder = Path(found(context) if callable(found) else found).expanduser()
-        except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-            log(ERROR, "dubhe: state_dir raised %s.", where_raised(error))
-            raise RefusedError("This node cannot use its state_dir; its log says why.") from None
+        folder = _from_owner(
+            "state_dir", lambda: Path(found(context) if callable(found) else found).expanduser()
+        )
         # The node id is no help: it changes when the SuperNode restarts.
         identity = str(context.node_config.get("partition-id", ""))
         if policy.pinned is not None:
@@ -191,26 +191,18 @@ class Node(Limits):
         with open_ledger(folder, identity) as kept:
             yield kept
 
-    def _pinned(self, context: Context) -> PinnedKeys | None:
-        """Find the node's keys; raises `RefusedError` if that fails, instead of going without."""
-        try:
-            return self._find_keys(context)
-        except SettingsError as error:
-            log(ERROR, "dubhe: %s", error)
-        except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-            log(ERROR, "dubhe: finding the node's keys raised %s.", where_raised(error))
-        raise RefusedError("This node cannot use its keys; its log says why.")
-
     def _is_simulated(self, context: Context) -> bool:
-        if not callable(self.simulated):
-            return self.simulated
-        try:
-            if isinstance(answer := self.simulated(context), bool):
-                return answer
-            log(ERROR, "dubhe: simulated returned neither True nor False.")
-        except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-            log(ERROR, "dubhe: simulated raised %s.", where_raised(error))
-        raise RefusedError("This node does not know how to draw; its log says why.")
+        simulated = self.simulated
+        if not callable(simulated):
+            return simulated
+
+        def find() -> bool:
+            answer: object = simulated(context)
+            if not isinstance(answer, bool):
+                raise SettingsError("simulated returned neither True nor False.")
+            return answer
+
+        return _from_owner("simulated", find)
 
     def _policy(self, context: Context, pinned: PinnedKeys | None) -> NodePolicy:
         return NodePolicy(
@@ -308,6 +300,17 @@ def _answer(node: Node, message: Message, context: Context) -> Message:
         code = DAILY_LIMIT if isinstance(error, DailyLimitError) else CLIENT_APP_ERROR
         return Message(Error(code, str(error)), reply_to=message)
     return Message(to_records(reply), reply_to=message)
+
+
+def _from_owner(argument: str, find: Callable[[], ValueT]) -> ValueT:
+    """Return what the owner's code finds; logs why it fails, and raises `RefusedError`."""
+    try:
+        return find()
+    except SettingsError as error:
+        log(ERROR, "dubhe: %s", error)
+    except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
+        log(ERROR, "dubhe: %s raised %s.", argument, where_raised(error))
+    raise RefusedError(f"This node cannot use its argument {argument}; its log says why.")
 
 
 def _kept_memory(context: Context) -> Memory:

@@ -9,7 +9,6 @@ from logging import ERROR
 from os import cpu_count
 from typing import Any
 
-import numpy as np
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
@@ -61,6 +60,8 @@ class InProcessGrid(Grid):
         self._lock = threading.Lock()
         self._message_numbers = count(1)
         self._replies: dict[str, Message] = {}
+        # In random order, as on a real SuperLink. With 63 bits, ids do not repeat.
+        node_ids = generator(seed, "node-ids").integers(2, 2**63 - 1, size=num_supernodes)
         self.contexts = {
             node_id: Context(
                 run_id=run_id,
@@ -69,7 +70,7 @@ class InProcessGrid(Grid):
                 state=RecordDict(),
                 run_config=dict(run_config or {}),
             )
-            for partition, node_id in enumerate(_node_ids(num_supernodes, seed))
+            for partition, node_id in enumerate(node_ids.tolist())
         }
 
     def set_run(self, run: Any) -> None:
@@ -146,15 +147,6 @@ class InProcessGrid(Grid):
             in_process.reset(token)
         set_message_id(reply, f"reply-{message.metadata.message_id}")
         return reply
-
-
-def _node_ids(number: int, seed: int) -> list[int]:
-    """Return distinct ids in random order, as on a real SuperLink."""
-    rng = generator(seed, "node-ids")
-    ids: dict[int, None] = {}
-    while len(ids) < number:
-        ids |= dict.fromkeys(rng.integers(2, 2**63 - 1, size=number, dtype=np.int64).tolist())
-    return list(ids)[:number]
 
 
 def run_in_process(

@@ -53,7 +53,7 @@ LAST = "dubhe: 3 of 4 clients selected in 1.50 s (from 5 tentative selections)"
             [
                 EPOCH.replace("4", "3"),
                 "dubhe: all 3 nodes train: there is nothing to choose",
-                "dubhe: 3 of 3 clients selected in 1.50 s (there was nothing to choose)",
+                LAST.replace("of 4", "of 3"),
             ],
         ),
         (

@@ -187,7 +187,7 @@ class TestAMember:
         assert {**again, "sequence": 0} == {**first, "sequence": 0}
         fewer = bytes([request.covered[0] & 0x7F]) + request.covered[1:]
         for change in ({"covered": fewer}, {"total": flipped(request.total)}):
-            with pytest.raises(RefusedError, match="another sum"):
+            with pytest.raises(RefusedError, match="different sum"):
                 open_with(nodes, batch, node_id, sequence=101, **change)
 
     @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Tests of the folder in which a node keeps what it has spent, across runs."""
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -110,6 +111,20 @@ def test_a_node_with_a_damaged_ledger_answers_nothing(
 ) -> None:
     """The node's log names the folder; the server does not learn it."""
     (tmp_path / ledger_name("3")).write_text(damage)
+    with pytest.raises(RefusedError, match=r"^This node cannot use its state_dir; its log"):
+        join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
+    assert str(tmp_path) in caplog.text
+
+
+def test_a_node_whose_disk_has_no_locks_answers_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a lock, two runs at once would lose counts; some network file systems have none."""
+
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
     with pytest.raises(RefusedError, match=r"^This node cannot use its state_dir; its log"):
         join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
     assert str(tmp_path) in caplog.text

@@ -39,7 +39,7 @@ SCALE = 2**20
 
 _READING = {"joined.registered.has-refused"} | {
     f"joined.registered.reading.{name}"
-    for name in ("digests", "num-registered", "probability", "memory", "left")
+    for name in ("digests", "num-registered", "probability", "state")
 }
 _CHARGES: dict[str, set[str]] = {
     Stage.KEYGEN: {"joined.was-appointed"},

@@ -198,7 +198,7 @@ def test_a_sum_that_a_committee_opens(case: Case) -> None:
         vault.hide(own, label, np.array(row)) for own, row in zip(keys, case["values"], strict=True)
     ]
     assert [vector.hex() for vector in sent] == case["sent"]
-    total = vault.adder(b"", label.field).add_up(sent)
+    total = vault.add_up(b"", [label.field], sent)
     assert total.hex() == case["total"]
     asked = OpenRequest(label.exchange, bytes.fromhex(case["covered"]), total)
     parts = [

@@ -6,7 +6,7 @@ return.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final, NoReturn, Self
@@ -18,7 +18,6 @@ from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies, StageReport
 from dubhe_flwr.protocol.replies import alias_order
 from dubhe_flwr.protocol.settings import Settings
-from dubhe_flwr.protocol.vaults import Adder
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message, Stage
 
@@ -116,7 +115,7 @@ class Context:
 
     def summed(
         self,
-        adder: Adder,
+        add_up: Callable[[Iterable[bytes]], bytes],
         vectors: Mapping[int, bytes],
         report: StageReport,
         what: str,
@@ -128,11 +127,11 @@ class Context:
         context = self.reported(report)
         context.check_quorum(len(vectors), what, None)
         try:
-            return context, vectors, adder.add_up(vectors.values())
+            return context, vectors, add_up(vectors.values())
         except InvalidCiphertextError:
-            valid = {n: v for n, v in vectors.items() if adder.is_valid(v)}
+            valid = {n: v for n, v in vectors.items() if _is_valid(add_up, v)}
         report = report.without(vectors.keys() - valid, "invalid ciphertext")
-        return self.summed(adder, valid, report, what)
+        return self.summed(add_up, valid, report, what)
 
     def in_order(self, node_ids: Collection[int]) -> list[int]:
         """Return nodes ordered by alias, followed by those without one, ordered by id.
@@ -187,6 +186,15 @@ class Context:
             f"({lost}); {remedy(reports) or WAIT}.",
             epoch,
         )
+
+
+def _is_valid(add_up: Callable[[Iterable[bytes]], bytes], vector: bytes) -> bool:
+    """Return whether a vector can be added up."""
+    try:
+        add_up([vector])
+    except InvalidCiphertextError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

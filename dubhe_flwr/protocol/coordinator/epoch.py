@@ -103,4 +103,4 @@ class Epoch:
     def sum_of_distributions(self, indices: Iterable[np.int64]) -> bytes:
         """Return the encrypted sum of ``p_l`` and ``||p_l||^2`` over the clients at `indices`."""
         vectors = (self.distributions[int(index)] for index in indices)
-        return self.terms.vault.adder(self.public, DISTRIBUTION).add_up(vectors)
+        return self.terms.vault.add_up(self.public, [DISTRIBUTION], vectors)

@@ -1,6 +1,5 @@
 """The checks a node makes before it answers, and the budgets it charges."""
 
-import hashlib
 from dataclasses import replace
 from typing import Final
 
@@ -14,12 +13,10 @@ from dubhe_flwr.protocol.wire.messages import (
     Message,
     OpenRequest,
     RegisterRequest,
-    RuleSum,
     sums_per_agent,
 )
 
 INVALID_SUM: Final = "The sum is not valid."  # must not say which check failed
-_DIGEST_BYTES: Final = 32
 
 
 def price_of(joined: Membership, request: DrawRequest) -> int:
@@ -69,24 +66,6 @@ def reading_of(registered: Registration) -> Reading:
     if registered.reading is None or registered.has_refused:
         raise RefusedError("This node has read no sum of this epoch, or refused one.")
     return registered.reading
-
-
-def read_before(reading: Reading | None, request: RuleSum) -> bytes:
-    """Return the digests of all sums that the node has read, including this one.
-
-    Two sums over different clients would reveal their difference. So a node reads only one sum in
-    each exchange. It also refuses a sum if it has not read the previous one.
-    """
-    digests = b"" if reading is None else reading.digests
-    digest = hashlib.sha256(request.num_clients.to_bytes(8, "big") + request.sums).digest()
-    start = request.exchange * _DIGEST_BYTES
-    if start > len(digests):
-        raise RefusedError("This node has not received the previous sum.")
-    if start == len(digests):
-        return digests + digest
-    if digests[start : start + _DIGEST_BYTES] != digest:
-        raise RefusedError("A different sum was already read for this exchange.")
-    return digests
 
 
 def spend_draws(joined: Membership, request: DrawRequest) -> Registration:

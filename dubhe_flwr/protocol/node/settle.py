@@ -1,5 +1,6 @@
 """A node's part in settling the rule: it reads each sum once, and contributes to the next one."""
 
+import hashlib
 import secrets
 from dataclasses import replace
 from functools import lru_cache
@@ -9,16 +10,12 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import DubheError, RefusedError, UnprovenError
-from dubhe_flwr.protocol.node.guards import (
-    INVALID_SUM,
-    read_before,
-    reading_of,
-    registration_of,
-)
+from dubhe_flwr.protocol.node.guards import INVALID_SUM, reading_of, registration_of
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.vaults import SumName, Vault
+from dubhe_flwr.protocol.vaults.vault import with_sum
 from dubhe_flwr.protocol.wire.messages import DrawRequest, RuleSum, SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
@@ -81,8 +78,10 @@ def read_sum(
     if registered.has_refused:
         raise RefusedError("A sum of this epoch was refused.")
     reading = registered.reading
-    digests = read_before(reading, request)
-    if reading is not None and digests == reading.digests:
+    known = b"" if reading is None else reading.digests
+    digest = hashlib.sha256(request.num_clients.to_bytes(8, "big") + request.sums).digest()
+    digests = with_sum(known, request.exchange, digest)
+    if digests == known:
         return joined, None
     _check_number(joined, registered, request)
     num_registered = request.num_clients if reading is None else reading.num_registered

@@ -7,10 +7,10 @@ from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.vaults.committee import Committee
 from dubhe_flwr.protocol.vaults.paillier import Paillier
 from dubhe_flwr.protocol.vaults.plain import Plain
-from dubhe_flwr.protocol.vaults.vault import Adder, Seat, SumName, Vault
+from dubhe_flwr.protocol.vaults.vault import Seat, SumName, Vault
 from dubhe_flwr.protocol.wire.announced import JoinRequest, VaultName
 
-__all__ = ["Adder", "Seat", "SumName", "Vault", "vault_of"]
+__all__ = ["Seat", "SumName", "Vault", "vault_of"]
 
 _VAULTS: Final[Mapping[str, type[Vault]]] = {
     VaultName.PLAIN: Plain,

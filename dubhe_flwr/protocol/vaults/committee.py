@@ -51,7 +51,7 @@ from dubhe_flwr.he.sealing import (
     seal_bytes,
 )
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
-from dubhe_flwr.protocol.vaults.vault import Adder, Numbers, Seat, SumName, Vault
+from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault, with_sum
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE,
@@ -63,7 +63,7 @@ from dubhe_flwr.protocol.wire.messages import (
     OpenRequest,
     RegisterRequest,
 )
-from dubhe_flwr.protocol.wire.roster import split
+from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, split
 from dubhe_flwr.protocol.wire.statements import (
     appointment_statement,
     parameters_digest,
@@ -83,7 +83,6 @@ UNPROVEN: Final = tuple(
 """A node's complaints about each member, which the server counts, too."""
 
 SEALED_GROUP_KEY_BYTES: Final = ENCAPSULATED_KEY_BYTES + pads.KEY_BYTES + TAG_BYTES
-_DIGEST_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -106,22 +105,7 @@ class Member(Hidden):
     @property
     def num_opened(self) -> int:
         """Number of sums that the member has opened."""
-        return len(self.opened) // _DIGEST_BYTES
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Keys(Hidden):
-    """A node's keys, which it keeps as bytes."""
-
-    group: bytes
-    pad_keys: bytes  # one for each member
-
-    def to_bytes(self) -> bytes:
-        return self.group + self.pad_keys
-
-    @classmethod
-    def from_bytes(cls, keys: bytes) -> "_Keys":
-        return cls(keys[: pads.KEY_BYTES], keys[pads.KEY_BYTES :])
+        return len(self.opened) // DIGEST_BYTES
 
 
 class Committee(Vault):
@@ -140,10 +124,8 @@ class Committee(Vault):
         objects; the server may then ask again without this node.
         """
         announced, own = self.announced, seat.delivery_key
+        self.check_nodes(request.roster, least=max(announced.min_cohort, COMMITTEE))
         keys = request.roster.keys
-        least = max(announced.min_cohort, COMMITTEE)
-        if len(set(keys)) < len(keys) or not least <= len(keys) <= announced.max_clients:
-            raise RefusedError("The nodes' keys are not distinct, too few or too many.")
         places = request.members
         fits = len(set(places)) == len(places) == COMMITTEE
         if not fits or min(places) < 0 or max(places) >= len(keys):
@@ -151,7 +133,6 @@ class Committee(Vault):
         member_keys = [keys[place] for place in places]
         if own.public_bytes not in member_keys:
             raise RefusedError("This node is not a member of this committee.")
-        self.check_numbers(request.roster)
         self.check_state(seat)  # otherwise the first member could choose the state
         if seat.pinned is not None:
             ranks = roster_ranks(seat.pinned, seat.epoch, announced, request.roster)
@@ -201,16 +182,16 @@ class Committee(Vault):
         `noise` must be the same for a repeated request, so that it gets the same answer: it comes
         from `own_noise`, or in a simulation from the seed.
         """
-        own, number = _Keys.from_bytes(keys), self.fields[sum_name.field].number
+        group, number = keys[: pads.KEY_BYTES], self.fields[sum_name.field].number
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8), count=member.num_joined)
-        name = _pad_name(own.group, sum_name, number)
+        name = _pad_name(group, sum_name, number)
         pad_keys = list(split(member.pad_keys, pads.KEY_BYTES))
         padding = pads.total(pads.pads(compress(pad_keys, bits), name, number + 1))
-        factors = _factors(own.group, sum_name, number)
+        factors = _factors(group, sum_name, number)
         added = np.zeros(number, dtype=np.int64) if noise is None else noise
         part = pads.written(pads.difference(padding, pads.tagged(added.tolist(), factors)))
         covered, total = _digest(request.covered), request.total
-        key = _release_key(own.group, sum_name, covered, total)
+        key = _release_key(group, sum_name, covered, total)
         sealed = AESGCM(key).encrypt(_nonce(member.place), part, None)
         statement = _opened_statement(sum_name, covered, int(bits.sum()), total, sealed)
         return OpenReply(sealed, b"".join(pads.proof(each, statement) for each in pad_keys))
@@ -218,21 +199,16 @@ class Committee(Vault):
     def check_open(self, member: Member, sum_name: SumName, request: OpenRequest) -> Member:
         """Check a request to open a sum, and return the member's state afterwards.
 
-        A member opens one sum for each exchange. It covers at least half of the nodes that joined,
-        and no node that was missing from the previous sum: two sums over different nodes would
-        reveal their difference.
+        A sum covers at least half of the nodes that joined, and no node that was missing from the
+        previous one.
         """
         size = -(-member.num_joined // 8)
         if len(request.covered) != size or len(request.total) != self.vector_bytes(sum_name.field):
             raise RefusedError("The sum, or the list of nodes in it, has the wrong size.")
         digest = _digest(prefixed(request.covered, request.total))
-        start = sum_name.exchange * _DIGEST_BYTES
-        if sum_name.exchange < member.num_opened:
-            if member.opened[start : start + _DIGEST_BYTES] != digest:
-                raise RefusedError("This node has opened another sum for this exchange.")
+        opened = with_sum(member.opened, sum_name.exchange, digest)
+        if opened == member.opened:
             return member
-        if sum_name.exchange > member.num_opened:
-            raise RefusedError("This node has not received the previous sum.")
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8))
         if bits[member.num_joined :].any():
             raise RefusedError("The sum covers nodes that did not join.")
@@ -246,7 +222,7 @@ class Committee(Vault):
         return replace(
             member,
             covered=request.covered,
-            opened=member.opened + digest,
+            opened=opened,
             num_registered=member.num_registered or number,
         )
 
@@ -266,8 +242,9 @@ class Committee(Vault):
     ) -> tuple[bytes, bytes]:
         """Open the group key, and agree on pads with the members.
 
-        With pinned keys, check that each member has signed who joined, the mean number of samples,
-        and who opens sums.
+        A node's keys are the group key and a key for pads with each member, concatenated. With
+        pinned keys, check that each member has signed who joined, the mean number of samples, and
+        who opens sums.
         """
         appointed = request.committee
         if appointed is None or request.key is not None:
@@ -292,16 +269,15 @@ class Committee(Vault):
         pad_keys = b"".join(
             _pad_key(own, member, scope, member, own.public_bytes) for member in member_keys
         )
-        return _Keys(group, pad_keys).to_bytes(), state
+        return group + pad_keys, state
 
     def hide(self, keys: bytes, sum_name: SumName, numbers: Numbers) -> bytes:
         """Return the numbers and their tag, plus the pads from all members."""
-        own = _Keys.from_bytes(keys)
+        group, *pad_keys = split(keys, pads.KEY_BYTES)
         values = self.fields[sum_name.field].check(sum_name.field, numbers)
         number = len(values)
-        factors = _factors(own.group, sum_name, number)
-        name = _pad_name(own.group, sum_name, number)
-        padding = pads.pads(split(own.pad_keys, pads.KEY_BYTES), name, number + 1)
+        factors = _factors(group, sum_name, number)
+        padding = pads.pads(pad_keys, _pad_name(group, sum_name, number), number + 1)
         return pads.written(pads.total([pads.tagged(values, factors), *padding]))
 
     def vector_bytes(self, field: str) -> int:
@@ -313,17 +289,18 @@ class Committee(Vault):
 
         Also raises `UnprovenError`, with a complaint, if a member has not proved the sum.
         """
-        own, number = _Keys.from_bytes(keys), self.fields[sum_name.field].number
+        group, *pad_keys = split(keys, pads.KEY_BYTES)
+        number = self.fields[sum_name.field].number
         size, sealed_size = self.vector_bytes(sum_name.field), self._sealed_bytes(sum_name.field)
-        parts_end = size + _DIGEST_BYTES + COMMITTEE * sealed_size
+        parts_end = size + DIGEST_BYTES + COMMITTEE * sealed_size
         if len(total) != parts_end + COMMITTEE * pads.PROOF_BYTES:
             raise DecryptionError
-        summed, covered = total[:size], total[size : size + _DIGEST_BYTES]
-        cipher = AESGCM(_release_key(own.group, sum_name, covered, summed))
+        summed, covered = total[:size], total[size : size + DIGEST_BYTES]
+        cipher = AESGCM(_release_key(group, sum_name, covered, summed))
         parts = []
         told = zip(
-            split(own.pad_keys, pads.KEY_BYTES),
-            split(total[size + _DIGEST_BYTES : parts_end], sealed_size),
+            pad_keys,
+            split(total[size + DIGEST_BYTES : parts_end], sealed_size),
             split(total[parts_end:], pads.PROOF_BYTES),
             strict=True,
         )
@@ -338,7 +315,7 @@ class Committee(Vault):
         read = pads.read(b"".join([summed, *parts]), (1 + COMMITTEE) * (number + 1))
         vectors = read.reshape(1 + COMMITTEE, -1)
         vector = pads.difference(vectors[0], pads.total(vectors[1:]))
-        sums = pads.untagged(vector, _factors(own.group, sum_name, number))
+        sums = pads.untagged(vector, _factors(group, sum_name, number))
         return self.fields[sum_name.field].check_sum(sums, num_clients)
 
     def _check_members(
@@ -375,10 +352,15 @@ class Committee(Vault):
 
     # --- the server -------------------------------------------------------------------------------
 
-    def adder(self, public: bytes, *fields: str) -> Adder:
-        """Return an adder modulo the prime."""
+    def add_up(self, public: bytes, fields: Iterable[str], vectors: Iterable[bytes]) -> bytes:
+        """Return the sum modulo the prime."""
         del public
-        return _PadAdder(sum(self.fields[field].number + 1 for field in fields))
+        number = sum(self.fields[field].number + 1 for field in fields)
+        try:
+            return pads.written(pads.total([pads.read(each, number) for each in vectors]))
+        except DecryptionError:
+            sentence = "A vector has the wrong length, or is out of range."
+            raise InvalidCiphertextError(sentence) from None
 
     def is_release(self, field: str, num_joined: int, reply: OpenReply) -> bool:
         """Return whether a member's answer has the right size."""
@@ -402,28 +384,6 @@ class Committee(Vault):
     def _scope(self, epoch: bytes, roster: bytes) -> bytes:
         """Return the epoch and terms that all keys of the committee are bound to."""
         return prefixed(PROTOCOL_TAG.encode(), epoch, parameters_digest(self.announced), roster)
-
-
-@dataclass(frozen=True, slots=True)
-class _PadAdder(Adder):
-    number: int
-
-    def add_up(self, vectors: Iterable[bytes]) -> bytes:
-        """Return the sum modulo the prime."""
-        try:
-            return pads.written(pads.total([pads.read(each, self.number) for each in vectors]))
-        except DecryptionError:
-            raise InvalidCiphertextError(
-                "A vector has the wrong length, or is out of range."
-            ) from None
-
-    def is_valid(self, vector: bytes) -> bool:
-        """Return whether a vector has the right length, with all numbers below the prime."""
-        try:
-            pads.read(vector, self.number)
-        except DecryptionError:
-            return False
-        return True
 
 
 def _may_be_members(ranks: Sequence[int]) -> bool:

@@ -6,8 +6,7 @@ primes; the server knows only the modulus.
 
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError, SettingsError, UntrustedError
@@ -15,7 +14,7 @@ from dubhe_flwr.he.layout import Layout, Slots
 from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import SealingContext, open_sealed, seal, sealed_bytes
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
-from dubhe_flwr.protocol.vaults.vault import Adder, Numbers, Seat, SumName, Vault
+from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
     JoinRequest,
@@ -45,12 +44,10 @@ class Paillier(Vault):
         """Make a new key pair and seal its secret half to each node, including this one."""
         announced, own = self.announced, seat.delivery_key.public_bytes
         roster = request.roster
+        self.check_nodes(roster, least=announced.min_cohort)
         recipients, mean_examples = roster.keys, roster.mean_examples
-        if own not in recipients or len(set(recipients)) < len(recipients):
-            raise RefusedError("The recipients are not distinct, or lack the agent itself.")
-        if not announced.min_cohort <= len(recipients) <= announced.max_clients:
-            raise RefusedError(f"{len(recipients)} recipients are too few or too many.")
-        self.check_numbers(roster)
+        if own not in recipients:
+            raise RefusedError("The recipients lack the agent itself.")
         if seat.pinned is not None:
             check_roster(seat.pinned, seat.epoch, announced, roster)
         secret_key = generate_secret_key(announced.key_bits)
@@ -58,9 +55,9 @@ class Paillier(Vault):
         sealed = b"".join(_seal_or_fill(secret_key, each, context) for each in recipients)
         signatures, state = None, self.sealed_state(seat, secret_key.to_bytes())
         if seat.pinned is not None:
+            statement = partial(key_statement, seat.epoch, announced, self.layout, own, public_key)
             signatures = b"".join(
-                seat.pinned.sign(self._statement(seat, own, public_key, each, mean_examples, state))
-                for each in recipients
+                seat.pinned.sign(statement(each, mean_examples, state)) for each in recipients
             )
         return KeygenReply(public_key.to_bytes(), sealed, signatures, state)
 
@@ -79,9 +76,16 @@ class Paillier(Vault):
         public_key = PublicKey.from_bytes(delivered.modulus, self.announced.key_bits)
         agent = delivered.agent_public_key
         if seat.pinned is not None:
-            own = seat.delivery_key.public_bytes
-            told = own, request.mean_examples, request.state
-            statement = self._statement(seat, agent, public_key, *told)
+            statement = key_statement(
+                seat.epoch,
+                self.announced,
+                self.layout,
+                agent,
+                public_key,
+                seat.delivery_key.public_bytes,
+                request.mean_examples,
+                request.state,
+            )
             try:
                 seat.pinned.trusted.signer(statement, delivered.signature)
             except UntrustedError as error:
@@ -101,10 +105,10 @@ class Paillier(Vault):
         """Return the size of all ciphertexts of a field in bytes."""
         return self.layout.field_bytes(field)
 
-    def adder(self, public: bytes, *fields: str) -> Adder:
-        """Return an adder that multiplies ciphertexts under the public modulus."""
+    def add_up(self, public: bytes, fields: Iterable[str], vectors: Iterable[bytes]) -> bytes:
+        """Multiply the ciphertexts under the public modulus."""
         public_key = PublicKey.from_bytes(public, self.announced.key_bits)
-        return _Multiplier(public_key, sum(map(self.layout.num_ciphertexts, fields)))
+        return public_key.add_up(vectors, sum(map(self.layout.num_ciphertexts, fields)))
 
     def read(self, keys: bytes, sum_name: SumName, total: bytes, num_clients: int) -> Numbers:
         """Decrypt and unpack a sum."""
@@ -117,32 +121,6 @@ class Paillier(Vault):
     def sealing_context(self, epoch: bytes, agent: bytes) -> SealingContext:
         """Return what a sealed key is bound to."""
         return SealingContext(PROTOCOL_TAG, epoch, agent, self.layout.digest())
-
-    def _statement(  # noqa: PLR0917 - everything that the statement binds
-        self,
-        seat: Seat,
-        agent: bytes,
-        public_key: PublicKey,
-        recipient: bytes,
-        mean_examples: float | None,
-        state: bytes | None,
-    ) -> bytes:
-        told = recipient, mean_examples, state
-        return key_statement(seat.epoch, self.announced, self.layout, agent, public_key, *told)
-
-
-@dataclass(frozen=True, slots=True)
-class _Multiplier(Adder):
-    public_key: PublicKey
-    num_ciphertexts: int
-
-    def add_up(self, vectors: Iterable[bytes]) -> bytes:
-        """Return the encrypted sum; one check covers all ciphertexts."""
-        return self.public_key.add_up(vectors, self.num_ciphertexts)
-
-    def is_valid(self, vector: bytes) -> bool:
-        """Return whether these are ciphertexts under the key."""
-        return self.public_key.is_valid(vector, self.num_ciphertexts)
 
 
 @lru_cache(maxsize=1)

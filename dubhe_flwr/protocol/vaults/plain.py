@@ -1,13 +1,12 @@
 """The vault for simulations in the clear: numbers travel unencrypted."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from dubhe_flwr.errors import DecryptionError, InvalidCiphertextError, RefusedError
 from dubhe_flwr.he.layout import MAX_SLOT_BITS
-from dubhe_flwr.protocol.vaults.vault import Adder, Numbers, Seat, SumName, Vault
+from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault
 from dubhe_flwr.protocol.wire.messages import (
     KeygenReply,
     KeygenRequest,
@@ -50,11 +49,16 @@ class Plain(Vault):
         """Return eight bytes per number."""
         return _BYTES * self.fields[field].number
 
-    def adder(self, public: bytes, *fields: str) -> Adder:
-        """Return an adder of plain numbers."""
+    def add_up(self, public: bytes, fields: Iterable[str], vectors: Iterable[bytes]) -> bytes:
+        """Return the sum, after checking that it fits in 64 bits and no number is negative."""
         del public
+        addends, size = list(vectors), sum(map(self.vector_bytes, fields))
         most = 2**MAX_SLOT_BITS // self.announced.max_clients
-        return _PlainAdder(sum(map(self.vector_bytes, fields)), most)
+        if all(len(vector) == size for vector in addends):
+            table = _numbers(b"".join(addends)).reshape(len(addends), -1)
+            if table.min() >= 0 and table.max() < most:
+                return _written(table.sum(axis=0))
+        raise InvalidCiphertextError("A vector has the wrong length, or is out of range.")
 
     def read(self, keys: bytes, sum_name: SumName, total: bytes, num_clients: int) -> Numbers:
         """Return the numbers of a sum."""
@@ -62,26 +66,6 @@ class Plain(Vault):
         if len(total) != self.vector_bytes(sum_name.field):
             raise DecryptionError
         return self.fields[sum_name.field].check_sum(_numbers(total), num_clients)
-
-
-@dataclass(frozen=True, slots=True)
-class _PlainAdder(Adder):
-    vector_bytes: int
-    most: int  # numbers are below it, so that a sum fits in 64 bits
-
-    def add_up(self, vectors: Iterable[bytes]) -> bytes:
-        """Return the sum of the vectors."""
-        addends = list(vectors)
-        if not all(map(self.is_valid, addends)):
-            raise InvalidCiphertextError("A vector has the wrong length, or is out of range.")
-        return _written(np.sum([_numbers(vector) for vector in addends], axis=0))
-
-    def is_valid(self, vector: bytes) -> bool:
-        """Return whether a vector has the right length, and no negative or huge numbers."""
-        if len(vector) != self.vector_bytes:
-            return False
-        numbers = _numbers(vector)
-        return bool(numbers.min() >= 0 and numbers.max() < self.most)
 
 
 def _written(numbers: Numbers) -> bytes:

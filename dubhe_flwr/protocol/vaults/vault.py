@@ -27,6 +27,7 @@ from dubhe_flwr.protocol.wire.messages import (
     RegisterRequest,
     Roster,
 )
+from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES
 
 Numbers = NDArray[np.int64]
 
@@ -55,21 +56,6 @@ class Seat:
         return RecipientKey.from_bytes(self.private_key)
 
 
-class Adder(ABC):
-    """Adds up hidden vectors on the server."""
-
-    @abstractmethod
-    def add_up(self, vectors: Iterable[bytes]) -> bytes:
-        """Return the sum of at least one vector.
-
-        Raises `InvalidCiphertextError` if one of them is not valid.
-        """
-
-    @abstractmethod
-    def is_valid(self, vector: bytes) -> bool:
-        """Return whether a vector is valid."""
-
-
 class Vault(ABC):
     """Hides the numbers of nodes, adds them up, and opens their sums.
 
@@ -95,11 +81,14 @@ class Vault(ABC):
         for slots in fields.values():
             slots.check_bits(announced.max_clients)
 
-    def check_numbers(self, roster: Roster) -> None:
-        """Refuse a roster without sample counts in a weighted epoch, or with them in any other.
+    def check_nodes(self, roster: Roster, least: int) -> None:
+        """Refuse a roster with keys that repeat, fewer than `least` nodes, or too many.
 
-        Raises `RefusedError`.
+        It must have numbers of samples in a weighted epoch, and in no other. Raises `RefusedError`.
         """
+        keys = roster.keys
+        if len(set(keys)) < len(keys) or not least <= len(keys) <= self.announced.max_clients:
+            raise RefusedError("The nodes' keys are not distinct, too few or too many.")
         if (roster.num_examples is not None) != self.announced.weighted:
             raise RefusedError("Numbers of samples belong to weighted epochs only.")
 
@@ -155,8 +144,11 @@ class Vault(ABC):
         """Return the size in bytes of what `hide` returns."""
 
     @abstractmethod
-    def adder(self, public: bytes, *fields: str) -> "Adder":
-        """Return an adder of vectors, each of which consists of these fields, concatenated."""
+    def add_up(self, public: bytes, fields: Iterable[str], vectors: Iterable[bytes]) -> bytes:
+        """Return the sum of at least one vector; each consists of these fields, concatenated.
+
+        Raises `InvalidCiphertextError` if a vector is not valid.
+        """
 
     @abstractmethod
     def read(self, keys: bytes, sum_name: SumName, total: bytes, num_clients: int) -> Numbers:
@@ -164,6 +156,22 @@ class Vault(ABC):
 
         Raises `DecryptionError`, without any detail, if it is not valid.
         """
+
+
+def with_sum(known: bytes, exchange: int, digest: bytes) -> bytes:
+    """Return the digests of all sums that a node has read, or opened, including this one.
+
+    Two sums over different clients would reveal their difference. So a node accepts only one sum in
+    each exchange. It also refuses a sum if it has not received the previous one.
+    """
+    start = exchange * DIGEST_BYTES
+    if start > len(known):
+        raise RefusedError("This node has not received the previous sum.")
+    if start == len(known):
+        return known + digest
+    if known[start : start + DIGEST_BYTES] != digest:
+        raise RefusedError("A different sum was already read or opened for this exchange.")
+    return known
 
 
 def _state_cipher(key: bytes) -> AESGCM:

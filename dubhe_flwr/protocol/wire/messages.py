@@ -13,7 +13,12 @@ from dubhe_flwr.core.distribution import MAX_SAMPLES
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
 from dubhe_flwr.protocol.wire.announced import JoinRequest, JoinStatus, sums_per_agent
 from dubhe_flwr.protocol.wire.codec import Message, require
-from dubhe_flwr.protocol.wire.roster import PUBLIC_KEY_BYTES, Roster, require_signatures
+from dubhe_flwr.protocol.wire.roster import (
+    DIGEST_BYTES,
+    PUBLIC_KEY_BYTES,
+    Roster,
+    require_signatures,
+)
 
 __all__ = [  # re-exported
     "PUBLIC_KEY_BYTES",
@@ -28,7 +33,6 @@ MAX_DRAWS: Final = 2**20
 """Largest number of draws in a message; it bounds memory before a node checks its budget."""
 COMMITTEE: Final = 3
 """Number of members of a committee."""
-_DIGEST_BYTES: Final = 32
 _MAX_ALIAS_BYTES: Final = 256
 _MAX_FINDING: Final = 64
 _CONTROLS: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
@@ -170,7 +174,7 @@ class AppointReply(Message):
     state: bytes | None = None  # how the last epoch ended, sealed by the first member
 
     def __post_init__(self) -> None:
-        require(len(self.group_digest) in {0, _DIGEST_BYTES}, "A digest must have 32 bytes.")
+        require(len(self.group_digest) in {0, DIGEST_BYTES}, "A digest must have 32 bytes.")
         _require_signature(self.signature)
 
 
@@ -188,7 +192,7 @@ class Appointment:
         fits = len(self.member_keys) == COMMITTEE * PUBLIC_KEY_BYTES
         require(fits, "A committee must have three members.")
         digests = {len(self.roster), len(self.group_digest)}
-        require(digests == {_DIGEST_BYTES}, "A digest must have 32 bytes.")
+        require(digests == {DIGEST_BYTES}, "A digest must have 32 bytes.")
         require_signatures(self.signatures)
 
 

@@ -1,6 +1,7 @@
 """Tests of the state that all stages share: its text, sums, the order of agents, the quorum."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def test_invalid_ciphertexts_stay_out_of_the_sum(plain: bool) -> None:
     vault: Any = (Plain if plain else Paillier)(ANNOUNCED, {"a": Slots(1, 9), "b": Slots(1, 1)})
     secret = generate_secret_key(512)
     prime, modulus = secret.to_bytes(), secret.public_key.to_bytes()
-    adder = vault.adder(b"" if plain else modulus, "a", "b")
+    add_up = partial(vault.add_up, b"" if plain else modulus, ["a", "b"])
 
     def hidden(number: int, field: str) -> bytes:
         return bytes(vault.hide(modulus + prime, SumName(field), np.array([number])))
@@ -41,18 +42,18 @@ def test_invalid_ciphertexts_stay_out_of_the_sum(plain: bool) -> None:
     valid = {n: hidden(n, "a") + hidden(1, "b") for n in range(7)}
     size = vault.vector_bytes("a")
     report = StageReport("register", 7, 7, {}, 10, 20)
-    context, members, _ = CONTEXT.summed(adder, valid, report, "here")
+    context, members, _ = CONTEXT.summed(add_up, valid, report, "here")
     assert (members, context.round.reports) == (valid, (report,))
     bad = b"\xff" * size if plain else bytes(size)
     spoilt = {3: valid[3][:size] + bad, 1: bad * 2, 4: valid[4][:size]}
-    context, members, total = CONTEXT.summed(adder, valid | spoilt, report, "here")
+    context, members, total = CONTEXT.summed(add_up, valid | spoilt, report, "here")
     assert set(members) == {0, 2, 5, 6}
     assert context.round.reports[-1].dropped == {"invalid ciphertext": 3}
     parts = {"a": total[:size], "b": total[size:]}
     read = [vault.read(modulus + prime, SumName(name), part, 4) for name, part in parts.items()]
     assert [int(numbers[0]) for numbers in read] == [13, 4]
     with pytest.raises(GivenUpError, match="3 invalid ciphertext at register"):
-        CONTEXT.summed(adder, spoilt, report, "here")
+        CONTEXT.summed(add_up, spoilt, report, "here")
 
 
 def test_agents_of_a_refused_epoch_come_last() -> None:

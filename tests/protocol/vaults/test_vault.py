@@ -40,7 +40,8 @@ def test_a_node_that_settled_passes_on_how() -> None:
 def test_a_roster_has_samples_in_weighted_epochs_only(*, weighted: bool) -> None:
     """A server cannot weight nodes that agreed to equal weights, or the reverse."""
     vault = Plain(replace(ANNOUNCED, weighted=weighted), FIELDS)
-    rosters = [Roster(bytes(96), num_examples, None, None) for num_examples in (None, (5, 5, 5))]
-    vault.check_numbers(rosters[weighted])
+    keys = bytes(range(96))
+    rosters = [Roster(keys, num_examples, None, None) for num_examples in (None, (5, 5, 5))]
+    vault.check_nodes(rosters[weighted], least=1)
     with pytest.raises(RefusedError, match="belong to weighted epochs only"):
-        vault.check_numbers(rosters[not weighted])
+        vault.check_nodes(rosters[not weighted], least=1)

@@ -150,7 +150,7 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
         ]
         keys = [vault.accept(*each, None)[0] for each in zip(seats, requests, strict=True)]
         vectors = [vault.hide(own, _LABEL, numbers_of_node) for own in keys]
-        total = vault.adder(public, SETTLEMENT).add_up(vectors)
+        total = vault.add_up(public, [SETTLEMENT], vectors)
         request = OpenRequest(1, np.packbits(np.ones(number, dtype=bool)).tobytes(), total)
         parts = [
             vault.release(member, own, _LABEL, request, None)
@@ -174,11 +174,11 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
         keys = [vault.accept(seats[0], requests[0], None)[0]]
         distinct = [vault.hide(keys[0], _LABEL, numbers_of_node) for _ in range(_DISTINCT)]
         vectors = (distinct * -(-number // _DISTINCT))[:number]
-        total = vault.adder(public, SETTLEMENT).add_up(vectors)
+        total = vault.add_up(public, [SETTLEMENT], vectors)
     actions |= {
         "accept": lambda: vault.accept(seats[0], requests[0], None),
         "hide": lambda: vault.hide(keys[0], _LABEL, numbers_of_node),
-        "add up": lambda: vault.adder(public, SETTLEMENT).add_up(vectors),
+        "add up": lambda: vault.add_up(public, [SETTLEMENT], vectors),
         "read": lambda: vault.read(keys[0], _LABEL, total + (proofs or b""), number),
     }
     settle = SettleRequest(total, number, 1, 1, num_rounds=10, num_tries=1, proofs=proofs)

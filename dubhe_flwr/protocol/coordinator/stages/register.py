@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
@@ -93,8 +94,8 @@ class Register(Awaiting):
         vectors = {
             n: reply.registration + (reply.distribution or b"") for n, reply in accepted.items()
         }
-        adder = terms.vault.adder(public, *fields)
-        context, answered, total = context.summed(adder, vectors, report, "registered")
+        add_up = partial(terms.vault.add_up, public, fields)
+        context, answered, total = context.summed(add_up, vectors, report, "registered")
         volunteers = joined.invitation.announced.num_volunteers(len(answered))
         if (remark := terms.rule.remark(volunteers)) is not None:
             context = context.noted(remark)

@@ -7,6 +7,7 @@ the server needs next, and a node draws only if the rule is settled.
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
@@ -86,7 +87,7 @@ class Settle(Awaiting):
         if len(settled) > len(vectors):
             return self._drawn(context, settled, report.without(vectors, "not settled"))
         context, answered, total = context.summed(
-            terms.vault.adder(registered.public, SETTLEMENT),
+            partial(terms.vault.add_up, registered.public, [SETTLEMENT]),
             vectors,
             report.without(settled, "settled too early"),
             "registered and continuing with the rule",
