@@ -505,7 +505,7 @@ def reproduction() -> Iterator[str]:
     )
     reached = [[100 * fmean(run["accuracy"][-50:]) for run in of.values()] for of in runs.values()]
     yield f"*Seeds differ* by up to {max(max(of) - min(of) for of in reached):.1f} points"
-    yield f"a run of 200 rounds {long_hours()} [on a CPU core]"
+    yield f"a run of 200 rounds {long_hours()} on a CPU core"
 
 
 def paper() -> Iterator[str]:
