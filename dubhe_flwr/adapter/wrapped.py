@@ -154,7 +154,7 @@ def taking_all_nodes(strategy: Any, num_nodes: int, purpose: str) -> Iterator[No
         yield
     finally:
         for each, settings in zip(found, own, strict=True):
-            each.update({n: value for n, value in settings.items() if each[n] is wanted[n]})
+            each.update({n: value for n, value in settings.items() if each.get(n) is wanted[n]})
 
 
 def kept_state(strategy: Any) -> list[dict[str, Any]]:
