@@ -3,10 +3,11 @@
 Theory of operation. A node handles one message at a time, and starts a process for each. If a
 request arrives while the node trains, the node answers it right after training. If it is selected
 again, it then starts training late. So each exchange is spread over two rounds: nodes that do not
-train in the first round are asked in that round, and the others in the second. If selecting a round
-takes n exchanges, planning begins 2n + 1 rounds before that round's training begins. If that round
-is closer than this, as it is early in an epoch, some exchanges take only one round. The exchanges
-for the first round of an epoch include the registration.
+train in the first round are asked in that round, and the others in the second. In both, training
+gets a head start: where nodes share a host, the processes that train start before those that
+answer. If selecting a round takes n exchanges, planning begins 2n + 1 rounds before that round's
+training begins. If that round is closer than this, as it is early in an epoch, some exchanges take
+only one round. The exchanges for the first round of an epoch include the registration.
 
 | event | what happens |
 |---|---|
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from itertools import count
 from logging import INFO, WARNING
 from threading import Condition, Event, Thread
+from time import monotonic
 from typing import Any, Final
 
 from dubhe_flwr.adapter.exchanges import Exchanges, counted, write_log
@@ -42,6 +44,7 @@ _NOT_PLANNED: Final = (
     "dubhe: this round was not planned while clients trained, and is selected now: %s"
 )
 _SILENT_SECONDS: Final = 1.0  # seconds that a round waits before the log says so
+_HEAD_START: Final = 0.25  # part of a round's time
 _DRAWS: Final = {Stage.PARTICIPATE, Stage.SETTLE}  # the last of these exchanges has the draws
 _ASSUMED_EXCHANGES: Final = 2  # exchanges assumed for a kind of selection that has not happened yet
 
@@ -71,6 +74,8 @@ class PlansAhead:
         self._end: tuple[int, Any] | None = None  # the last round in the chain, and its state
         self._training = 0  # the round now in training
         self._trained: Collection[int] = ()  # the nodes that train in it
+        self._began_at = monotonic()  # when its training began
+        self._head_start = 0.0  # seconds from then on until other nodes are asked
         self._is_awaited = False  # whether a round waits for its plan
         self._is_running = False
         self._failure: Sequence[tuple[int, str]] = ()  # log lines that say why planning failed
@@ -110,7 +115,11 @@ class PlansAhead:
             How to list and reach the nodes.
         """
         with self._changed:
-            self._training, self._trained = plan.server_round, plan.participants
+            now = monotonic()
+            if self._training:  # a round has ended
+                self._head_start = _HEAD_START * (now - self._began_at)
+            self._training, self._began_at = plan.server_round, now
+            self._trained = plan.participants
             self._changed.notify_all()
             if self._is_running or self._failure:
                 return
@@ -252,11 +261,16 @@ class PlansAhead:
             training, trained = self._training, frozenset(self._trained)
 
         def may_go_on() -> bool:
-            return training != self._training or self._is_awaited or self._stop.is_set()
+            return training != self._training or self._is_urgent()
 
         def send_to(nodes: Collection[int]) -> Replies:
             requests = {node: body for node, body in batch.requests.items() if node in nodes}
-            return self._send(Batch(batch.header, requests), send) if requests else {}
+            if not requests:
+                return {}
+            with self._changed:
+                head_start_left = self._began_at + self._head_start - monotonic()
+                self._changed.wait_for(self._is_urgent, max(0.0, head_start_left))
+            return self._send(Batch(batch.header, requests), send)
 
         replies = send_to(batch.requests.keys() - trained)
         if later := batch.requests.keys() & trained:
@@ -264,6 +278,10 @@ class PlansAhead:
                 self._changed.wait_for(may_go_on)
             replies = {**replies, **send_to(later)}
         return replies
+
+    def _is_urgent(self) -> bool:
+        """Return whether a round waits for its plan, or the thread has to end."""
+        return self._is_awaited or self._stop.is_set()
 
     def _send(self, batch: Batch, send: SendAhead) -> Replies:
         """Send a batch to all of its nodes, unless the thread has to end."""

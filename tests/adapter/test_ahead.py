@@ -3,9 +3,10 @@
 import logging
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +114,11 @@ def test_nodes_are_asked_while_they_do_not_train(
         return {node: {} for node in batch.requests}
 
     planner._training, planner._trained, planner._is_awaited = 1, trained, len(trained) == 4
-    for_ever = lambda is_over: is_over() or pytest.fail("it waits for ever")  # noqa: E731
-    monkeypatch.setattr(planner._changed, "wait_for", for_ever)
+
+    def wait_for(is_over: Callable[[], bool], timeout: float | None = None) -> None:
+        assert is_over() or timeout is not None, "it waits for ever"
+
+    monkeypatch.setattr(planner._changed, "wait_for", wait_for)
     requests: Any = dict.fromkeys(range(4))
     replies = planner._spread(Batch(Envelope(bytes(16), "join", 1), requests), send)
     assert sent == expected
@@ -130,12 +134,35 @@ def test_a_thread_that_has_to_end_sends_no_more(api: Api, monkeypatch: pytest.Mo
         sent.append(list(batch.requests))
         return {}
 
+    def wait_for(_is_over: Any, timeout: float | None = None) -> None:
+        if timeout is None:
+            planner._stop.set()
+
     planner._training, planner._trained = 1, (1, 2)
-    monkeypatch.setattr(planner._changed, "wait_for", lambda _is_over: planner._stop.set())
+    monkeypatch.setattr(planner._changed, "wait_for", wait_for)
     requests: Any = dict.fromkeys(range(4))
     with pytest.raises(ahead._StoppedError):
         planner._spread(Batch(Envelope(bytes(16), "join", 1), requests), send)
     assert sent == [[0, 3]]
+
+
+def test_training_gets_a_head_start(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes are asked once a quarter of a round's time has passed since its training began."""
+    planner, clock, waited = api.dubhe().driver._ahead, count(100.0, 20.0), []
+    monkeypatch.setattr(ahead, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(threading.Thread, "start", lambda _thread: None)
+    for server_round in (1, 2):
+        planner.begin(Plan(server_round, (1, 2), ()), None, None, tuple, lambda *_: {})
+
+    def wait_for(is_over: Callable[[], bool], timeout: float | None = None) -> None:
+        planner._is_awaited = True
+        waited.append((timeout, is_over()))
+
+    monkeypatch.setattr(planner._changed, "wait_for", wait_for)
+    monkeypatch.setattr(ahead, "monotonic", lambda: 121.0)
+    requests: Any = dict.fromkeys((0, 3))
+    planner._spread(Batch(Envelope(bytes(16), "join", 1), requests), lambda *_: {})
+    assert waited == [(4.0, True)]  # it ends earlier if a round waits
 
 
 def test_each_round_logs_its_selection_during_an_exchange(
