@@ -44,7 +44,7 @@ _NOT_PLANNED: Final = (
     "dubhe: this round was not planned while clients trained, and is selected now: %s"
 )
 _SILENT_SECONDS: Final = 1.0  # seconds that a round waits before the log says so
-_HEAD_START: Final = 0.25  # part of a round's time
+_HEAD_START: Final = 1 / 3  # part of a round's time
 _DRAWS: Final = {Stage.PARTICIPATE, Stage.SETTLE}  # the last of these exchanges has the draws
 _ASSUMED_EXCHANGES: Final = 2  # exchanges assumed for a kind of selection that has not happened yet
 
