@@ -63,11 +63,12 @@ def test_six_lines_turn_an_app_into_one_with_dubhe(
     """Without the lines, the plain Flower app trains; with them, Dubhe selects its clients."""
     added = [line for name in APIS[api] for line in diffs()[name] if line[0] == "+"]
     assert 0 < len(added) <= 6
-    for name in ("__init__", "task", *APIS[api]):
-        plain = before(name) if name in APIS[api] else ""
-        assert "dubhe" not in plain.lower()
-        now = (PACKAGE / f"{name}.py").read_text()
-        (package / f"{name}.py").write_text(now if changed or not plain else plain)
+    names = ("__init__", "task", *APIS[api])
+    sources = {name: (PACKAGE / f"{name}.py").read_text() for name in names}
+    plain = {name: before(name) for name in APIS[api]}
+    assert not any("dubhe" in source.lower() for source in plain.values())
+    for name, source in (sources if changed else sources | plain).items():
+        (package / f"{name}.py").write_text(source)
     server, client = (import_module(f"pytorchexample.{name}").app for name in APIS[api])
     with caplog.at_level("INFO", logger="flwr"):
         run_in_process(server, client, num_supernodes=10, run_config=RUN_CONFIG)
