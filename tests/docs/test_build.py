@@ -6,10 +6,9 @@ import sys
 from dataclasses import MISSING, fields
 from importlib import import_module
 from pathlib import Path
-from runpy import run_path
 
 import pytest
-from docs.pages import ROOT
+from docs.pages import ROOT, tables
 
 from dubhe_flwr.adapter import Options
 from dubhe_flwr.clientapp.node import Node
@@ -67,10 +66,9 @@ def test_docstrings_of_constants_and_methods_are_there(built: Path) -> None:
 
 def test_tables_are_those_of_the_code() -> None:
     """`python docs/tables.py` would change nothing."""
-    tables = run_path(str(ROOT / "docs" / "tables.py"))
-    for page in tables["PAGES"]:
+    for page in tables()["PAGES"]:
         text = page.read_text(encoding="utf-8")
-        assert tables["filled"](text) == text, "run `uv run python docs/tables.py`"
+        assert tables()["filled"](text) == text, "run `uv run python docs/tables.py`"
 
 
 def as_written(default: object) -> str:

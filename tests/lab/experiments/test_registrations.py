@@ -49,8 +49,7 @@ class NoiseOfMembers:
         return np.array([generator(7, "member", *path).random(rest) for path in paths])
 
 
-@pytest.mark.parametrize("equal_weights", [False, True])
-@pytest.mark.parametrize("num_participants", [15, 40])
+@pytest.mark.parametrize(("num_participants", "equal_weights"), [(15, False), (40, True)])
 def test_the_same_noise_gives_the_protocols_prices(
     num_participants: int, *, equal_weights: bool
 ) -> None:
