@@ -4,18 +4,16 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import pytest
 from docs.pages import PAGES, ROOT, blocks, name_of
-from flwr.cli.app import app as flwr
 from typer.testing import CliRunner
 
-from dubhe_lab.cli import app as dubhe
-
-TYPER = {"dubhe": dubhe, "flwr": flwr}
+TYPER = {"dubhe": "dubhe_lab.cli", "flwr": "flwr.cli.app"}
 SYSTEM = {"cat", "cp", "docker", "export", "mkdir", "openssl", "pip", "python3"}
 SYSTEM |= {"ruff", "ssh-keygen", ".uv/bin/pip"}
 SYSTEM |= {script.name for script in entry_points(group="console_scripts")}
@@ -70,7 +68,7 @@ def within_uv(words: list[str]) -> list[str]:
 def fault(program: str, *arguments: str) -> str | None:
     """Return what a command names that is not there."""
     if program in TYPER:
-        ended = CliRunner().invoke(TYPER[program], [*arguments, "--help"])
+        ended = CliRunner().invoke(import_module(TYPER[program]).app, [*arguments, "--help"])
         return ended.output if ended.exit_code else None
     if program == "python":
         return fault_of_script(*arguments)
