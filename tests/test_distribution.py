@@ -10,37 +10,11 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from docs.pages import ROOT, blocks
 
-ROOT = Path(__file__).parents[1]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 UV = os.environ.get("UV") or shutil.which("uv")
-APP = """
-import numpy as np
-from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
-from flwr.clientapp import ClientApp
-from flwr.serverapp import ServerApp
-from flwr.serverapp.strategy import FedAvg
-from dubhe_flwr.clientapp import register_dubhe
-from dubhe_flwr.serverapp import Dubhe
-from dubhe_flwr.simulation import run_in_process
-
-client_app, server_app = ClientApp(), ServerApp()
-register_dubhe(client_app, lambda context: np.roll([9, 1, 0], context.node_config["partition-id"]))
-strategy = Dubhe(FedAvg(fraction_evaluate=0.0), num_participants=3)
-
-@client_app.train()
-def train(message, context):
-    metrics = MetricRecord({"num-examples": 10})
-    records = {"arrays": message.content["arrays"], "metrics": metrics}
-    return Message(RecordDict(records), reply_to=message)
-
-@server_app.main()
-def main(grid, context):
-    strategy.start(grid, ArrayRecord([np.zeros(2)]), num_rounds=1)
-
-run_in_process(server_app, client_app, num_supernodes=8)
-print(len(strategy.plan.participants), "clients")
-"""
+PAGE = ROOT / "docs" / "howto" / "test_an_app.md"
 
 pytestmark = pytest.mark.skipif(UV is None, reason="uv builds the distributions")
 
@@ -100,7 +74,8 @@ def test_the_wheel_works_alone_and_the_lab_beside_it(built: Path, tmp_path: Path
     python = bin_ / "python"
     run(UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv", cwd=tmp_path)
     run(UV, "pip", "install", "--quiet", "--python", python, *built.glob("*.whl"), cwd=tmp_path)
-    assert run(python, "-c", APP, cwd=tmp_path).splitlines()[-1] == "3 clients"
+    app = "\n".join(blocks(PAGE, "python"))  # which checks what it did
+    assert "participants:" in run(python, "-c", app, cwd=tmp_path)
     foreign = "dubhe_lab", "torch", "matplotlib", "sklearn", "pandas"
     search = f"from importlib.util import find_spec; print([*map(find_spec, {foreign})])"
     assert run(python, "-c", search, cwd=tmp_path).count("None") == len(foreign)

@@ -34,6 +34,7 @@ def test_the_blocks_of_a_page_run(
     """A reader may paste the blocks one after the other; they print what the page says."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("dubhe_lab.experiments.my_federation._REGISTRATIONS", 1)
+    monkeypatch.setattr("dubhe_lab.experiments.my_federation._swept", lambda *_: {})
     namespace: dict[str, Any] = {"__name__": "__docs__"}
     for block in blocks(page, "python"):
         exec(compile(block, str(page), "exec"), namespace)  # noqa: S102 - our own documentation
