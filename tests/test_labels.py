@@ -106,7 +106,7 @@ SEVERAL = np.array([[1, 1, 0, 0], [0, 1, 0, 1]])
             r"A DataFrame is a table .* such as frame\['species'\]",
         ),
         (3, r"cannot be found \(TypeError\)"),
-        (Samples(lambda _index: {}["label 41"]), r"cannot be found \(KeyError\)"),
+        (Samples(lambda _index: int("label 41")), r"cannot be found \(ValueError\)"),
         (DataLoader(TENSORS, sampler=SubsetRandomSampler([0])), "takes 1 of 4 samples; give an ar"),
         (Partition(LABELS), "name their column if it is not 'species'"),
     ],
