@@ -10,36 +10,11 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from docs.pages import ROOT, blocks
 
-ROOT = Path(__file__).parents[1]
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 UV = os.environ.get("UV") or shutil.which("uv")
-APP = """
-import numpy as np
-from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
-from flwr.clientapp import ClientApp
-from flwr.serverapp import ServerApp
-from flwr.serverapp.strategy import FedAvg
-from dubhe_flwr.clientapp import register_dubhe
-from dubhe_flwr.serverapp import Dubhe
-from dubhe_flwr.simulation import run_in_process
-
-client_app, server_app = ClientApp(), ServerApp()
-register_dubhe(client_app, lambda context: np.roll([9, 1, 0], context.node_config["partition-id"]))
-strategy = Dubhe(FedAvg(fraction_evaluate=0.0), num_participants=3)
-
-@client_app.train()
-def train(message, context):
-    metrics = MetricRecord({"num-examples": 10})
-    records = {"arrays": message.content["arrays"], "metrics": metrics}
-    return Message(RecordDict(records), reply_to=message)
-
-@server_app.main()
-def main(grid, context):
-    strategy.start(grid, ArrayRecord([np.zeros(2)]), num_rounds=1)
-
-run_in_process(server_app, client_app, num_supernodes=8)
-print(len(strategy.plan.participants), "clients")
-"""
+PAGE = ROOT / "docs" / "howto" / "test_an_app.md"
 
 pytestmark = pytest.mark.skipif(UV is None, reason="uv builds the distributions")
 
@@ -93,28 +68,21 @@ def test_the_sdist_holds_what_the_tests_need(built: Path) -> None:
     ]
 
 
-def test_the_wheel_works_alone(built: Path, tmp_path: Path) -> None:
-    """Without tests or the repository an app runs, and nothing of the lab is installed."""
-    (wheel,) = built.glob("*.whl")
-    run(UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv", cwd=tmp_path)
+def test_the_wheel_works_alone_and_the_lab_beside_it(built: Path, tmp_path: Path) -> None:
+    """An app runs without the lab; the lab studies without the packages that training needs."""
     bin_ = tmp_path / "venv" / "bin"
-    run(UV, "pip", "install", "--quiet", "--python", bin_ / "python", wheel, cwd=tmp_path)
-    assert run(bin_ / "python", "-c", APP, cwd=tmp_path).splitlines()[-1] == "3 clients"
+    python = bin_ / "python"
+    run(UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv", cwd=tmp_path)
+    run(UV, "pip", "install", "--quiet", "--python", python, *built.glob("*.whl"), cwd=tmp_path)
+    app = "\n".join(blocks(PAGE, "python"))  # which checks what it did
+    assert "participants:" in run(python, "-c", app, cwd=tmp_path)
     foreign = "dubhe_lab", "torch", "matplotlib", "sklearn", "pandas"
     search = f"from importlib.util import find_spec; print([*map(find_spec, {foreign})])"
-    assert run(bin_ / "python", "-c", search, cwd=tmp_path).count("None") == len(foreign)
+    assert run(python, "-c", search, cwd=tmp_path).count("None") == len(foreign)
 
-
-def test_the_lab_works_beside_it(built: Path, tmp_path: Path) -> None:
-    """Without the packages that training needs, the command line studies a federation."""
-    (wheel,) = built.glob("*.whl")
-    run(UV, "build", "--quiet", "--wheel", "--out-dir", tmp_path, ROOT / "apps/lab", cwd=tmp_path)
-    (lab,) = tmp_path.glob("*.whl")
-    run(UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv", cwd=tmp_path)
-    bin_ = tmp_path / "venv" / "bin"
-    run(UV, "pip", "install", "--quiet", "--python", bin_ / "python", wheel, lab, cwd=tmp_path)
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert run(bin_ / "dubhe", "--version", cwd=tmp_path).strip() == f"dubhe-flwr {version}"
+    from_here = "pip", "install", "--quiet", "--no-sources"  # but not the library
+    run(UV, *from_here, "--python", python, ROOT / "apps/lab", cwd=tmp_path)
+    assert run(bin_ / "dubhe", "--version", cwd=tmp_path).strip() == f"dubhe-flwr {VERSION}"
     small = ("--num-clients", 30, "--num-participants", 4, "--rounds", 2)
     assert "random" in run(bin_ / "dubhe", "study", *small, cwd=tmp_path)
 
@@ -122,8 +90,7 @@ def test_the_lab_works_beside_it(built: Path, tmp_path: Path) -> None:
 def test_the_citation_is_of_this_version() -> None:
     """CITATION.cff names the version and the paper."""
     text = (ROOT / "CITATION.cff").read_text()
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert f"\nversion: {version}\n" in text
+    assert f"\nversion: {VERSION}\n" in text
     assert "10.1145/3472456.3473513" in text
 
 

@@ -1,13 +1,21 @@
 """The pages of the documentation, and their blocks of code."""
 
 import re
+from functools import cache
 from pathlib import Path
-from typing import Final
+from runpy import run_path
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("apps/*/README.md"), *ROOT.glob("docs/**/*.md")]
 )
+
+
+@cache
+def tables() -> dict[str, Any]:
+    """Return what `docs/tables.py` defines, whose measurements all tests share."""
+    return run_path(str(ROOT / "docs" / "tables.py"))
 
 
 def name_of(page: Path) -> str:

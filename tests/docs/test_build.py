@@ -6,10 +6,9 @@ import sys
 from dataclasses import MISSING, fields
 from importlib import import_module
 from pathlib import Path
-from runpy import run_path
 
 import pytest
-from docs.pages import ROOT
+from docs.pages import ROOT, tables
 
 from dubhe_flwr.adapter import Options
 from dubhe_flwr.clientapp.node import Node
@@ -67,28 +66,9 @@ def test_docstrings_of_constants_and_methods_are_there(built: Path) -> None:
 
 def test_tables_are_those_of_the_code() -> None:
     """`python docs/tables.py` would change nothing."""
-    tables = run_path(str(ROOT / "docs" / "tables.py"))
-    for page in tables["PAGES"]:
+    for page in tables()["PAGES"]:
         text = page.read_text(encoding="utf-8")
-        assert tables["filled"](text) == text, "run `uv run python docs/tables.py`"
-
-
-def test_the_options_of_commands_are_filled_in(built: Path) -> None:
-    """The tables of options come from the command line itself."""
-    page = (built / "reference/command_line.html").read_text()
-    assert page.count("Seed of everything: same seed, same clients, same accuracies.") == 2
-    (seed,) = set(re.findall(r"--seed<.*?</tr>", page, re.DOTALL))
-    assert ">0<" in seed
-
-
-@pytest.mark.parametrize("documented", DOCUMENTED)
-def test_the_page_of_settings_has_a_row_for_each(built: Path, documented: type) -> None:
-    """The tables are filled in, and no docstring leaves a field out."""
-    page = (built / "reference/settings.html").read_text()
-    names = [name for parameter in parameters_of(documented) for name in parameter.names]
-    inherited = fields(Limits) if documented is Node else ()
-    assert {*names, *(own.name for own in inherited)} == {own.name for own in fields(documented)}
-    assert all(f'<span class="pre">{name}</span>' in page for name in names)
+        assert tables()["filled"](text) == text, "run `uv run python docs/tables.py`"
 
 
 def as_written(default: object) -> str:
@@ -99,11 +79,17 @@ def as_written(default: object) -> str:
 
 
 @pytest.mark.parametrize("documented", DOCUMENTED)
-def test_documented_defaults_are_those_of_the_code(documented: type) -> None:
-    """A changed default, such as a node's smallest cohort, has to change its docstring too."""
+def test_docstrings_name_all_fields_and_their_defaults(documented: type) -> None:
+    """The page of settings has a table for each class, which `tables.py` fills in from these."""
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text()
+    assert f".{documented.__name__} -->" in page
+    inherited = fields(Limits) if documented is Node else ()
     defaults = {own.name: own.default for own in fields(documented)}
-    for parameter in parameters_of(documented):
-        own = [defaults[name] for name in parameter.names if name in defaults]
+    parameters = parameters_of(documented)
+    names = {name for parameter in parameters for name in parameter.names}
+    assert names | {own.name for own in inherited} == set(defaults)
+    for parameter in parameters:
+        own = [defaults[name] for name in parameter.names]
         written = ", ".join(map(as_written, own))
         if not {None, MISSING} & {*own}:
             assert parameter.kind.endswith(f"(default: {written})")

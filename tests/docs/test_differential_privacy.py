@@ -60,10 +60,3 @@ def test_a_new_node_id_is_no_new_budget(names: dict[str, Any]) -> None:
     after = train(names, 9, seed=5)
     assert set(after.values()) == {LIMIT - max(before.values())}
     assert max((before + after).values()) == LIMIT
-
-
-def test_strategies_count_for_themselves(names: dict[str, Any]) -> None:
-    """Another strategy in the same process begins with no counts."""
-    first, second = names["Counting"](), names["Counting"]()
-    first.rounds[7] = 3
-    assert not second.rounds

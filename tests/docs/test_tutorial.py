@@ -6,12 +6,10 @@ import textwrap
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from flwr.clientapp import ClientApp
-from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedAvg
 
 from dubhe_flwr.simulation import InProcessGrid, run_in_process
@@ -47,55 +45,33 @@ def before(name: str) -> str:
 
 
 @pytest.fixture
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return an empty package `pytorchexample`, which is the one that is imported."""
     package = tmp_path / "pytorchexample"
     package.mkdir()
     monkeypatch.syspath_prepend(tmp_path)
-    forget()
     yield package
-    forget()
-
-
-def forget() -> None:
-    """Forget the modules of an app, so that another one of this name can be imported."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "pytorchexample"]:
         del sys.modules[name]
 
 
-def run(package: Path, sources: dict[str, str]) -> ModuleType:
-    """Run an app from its sources; return the module of its server."""
-    for name, source in sources.items():
-        (package / f"{name}.py").write_text(source)
-    modules = {name: import_module(f"pytorchexample.{name}") for name in sources}
-    server, client = (module for name, module in modules.items() if name.endswith("_app"))
-    assert isinstance(server.app, ServerApp)
-    assert isinstance(client.app, ClientApp)
-    run_in_process(server.app, client.app, num_supernodes=10, run_config=RUN_CONFIG)
-    return server
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_at_most_six_lines_change(api: str) -> None:
-    """Without these lines, nothing of Dubhe is left in the app."""
-    changed = [line for name in APIS[api] for line in diffs()[name] if line[0] == "+"]
-    assert 0 < len(changed) <= 6
-    for name in APIS[api]:
-        assert "dubhe" in (PACKAGE / f"{name}.py").read_text().lower()
-        assert "dubhe" not in before(name).lower()
-
-
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("changed", [False, True], ids=["before", "after"])
-def test_the_app_runs_before_and_after(
-    api: str, changed: bool, app: Path, caplog: pytest.LogCaptureFixture
+def test_six_lines_turn_an_app_into_one_with_dubhe(
+    api: str, changed: bool, package: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without the lines, the plain Flower app trains; with them, Dubhe selects its clients."""
-    read = (lambda name: (PACKAGE / f"{name}.py").read_text()) if changed else before
-    others = {name: (PACKAGE / f"{name}.py").read_text() for name in ("__init__", "task")}
-    order = sorted(APIS[api], reverse=True)  # the server first
+    added = [line for name in APIS[api] for line in diffs()[name] if line[0] == "+"]
+    assert 0 < len(added) <= 6
+    names = ("__init__", "task", *APIS[api])
+    sources = {name: (PACKAGE / f"{name}.py").read_text() for name in names}
+    plain = {name: before(name) for name in APIS[api]}
+    assert not any("dubhe" in source.lower() for source in plain.values())
+    for name, source in (sources if changed else sources | plain).items():
+        (package / f"{name}.py").write_text(source)
+    server, client = (import_module(f"pytorchexample.{name}").app for name in APIS[api])
     with caplog.at_level("INFO", logger="flwr"):
-        run(app, others | {name: read(name) for name in order})
+        run_in_process(server, client, num_supernodes=10, run_config=RUN_CONFIG)
     assert ("dubhe: 5 of 10 clients selected" in caplog.text) == changed
     assert "finished" in caplog.text
 

@@ -16,7 +16,7 @@ def test_a_worked_example() -> None:
     For K = 2 one client is drawn by value (.9 x 2 rounds down to 1) and the other uniformly.
     """
     rng, first, second = np.random.default_rng(0), Counter[int](), Counter[int]()
-    draws = 6000
+    draws = 2000
     for _ in range(draws):
         drawn, other = draw_by_value(100 * np.arange(8), 2, rng).tolist()
         first[drawn] += 1

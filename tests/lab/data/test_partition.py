@@ -28,10 +28,15 @@ def realised_emd(counts: NDArray[np.int64]) -> float:
 
 
 @kinds
-@pytest.mark.parametrize("emd", [0.2, 0.5, 1.0, 1.5])
 @pytest.mark.parametrize(
-    ("rho", "num_classes", "size"),
-    [(1, 10, (1000, 128)), (10, 10, (1000, 128)), (13.64, 52, (1000, 128)), (5, 10, (100, 32))],
+    ("rho", "emd", "num_classes", "size"),
+    [
+        (1, 0.2, 10, (1000, 128)),
+        (10, 1.5, 10, (1000, 128)),
+        (13.64, 0.5, 52, (300, 128)),
+        (5, 0.2, 10, (100, 32)),
+        (5, 1.5, 10, (100, 32)),
+    ],
 )
 def test_realises_wanted_skew(
     kind: PartitionKind, rho: float, emd: float, num_classes: int, size: tuple[int, int]

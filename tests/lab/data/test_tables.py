@@ -29,9 +29,8 @@ MANY = np.random.default_rng(0).integers([1, 0, 0], [10, 9, 9], (60, 3))
 MAY_NAME = r"may name the clients or be a class; give --client-column .* --classes .*\.\."
 
 ID_COLUMNS = [
-    *["hospital_nr", "index", "nr", "centre", "clinic", "unit", "row", "site_id", "client", ""],
-    *["Unnamed: 0", "user", "device", "subject", "patient_group", "ward", "code", "school"],
-    *["lecturer", "d", "id", "Client ID", "clientId", "station no.", "Krankenhaus", "healthy"],
+    *["hospital_nr", "index", "clinic", "", "Unnamed: 0", "patient_group", "d"],
+    *["Client ID", "clientId", "station no.", "Krankenhaus", "healthy"],
 ]
 
 

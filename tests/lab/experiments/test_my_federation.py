@@ -35,6 +35,13 @@ pytestmark = pytest.mark.usefixtures("few_rounds")
 PAGE = Path(__file__).parents[3] / "docs" / "verdict.md"
 
 
+@pytest.fixture
+def balance_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a study tell neither the costs nor the balance with other numbers of participants."""
+    for name in ("_swept", "_costs"):
+        monkeypatch.setattr(f"dubhe_lab.experiments.my_federation.{name}", lambda *_: {})
+
+
 def federation(
     seed: int, most_clients: int, most_classes: int
 ) -> tuple[NDArray[np.int64], int, bool]:
@@ -79,6 +86,7 @@ def distances(
 MORE = [(2, 30, 6, 100), *((seed, 300, 20, 200) for seed in range(100, 140))]
 
 
+@pytest.mark.usefixtures("balance_only")
 @pytest.mark.parametrize(
     ("seed", "most_clients", "most_classes", "num_rounds"),
     [(1, 30, 6, 100), *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)],
@@ -101,14 +109,15 @@ SKEWED = np.array([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10)
 
 @cache
 def skewed(**given: Any) -> FederationStudy:
-    """Study a skewed federation with five participants, chosen as the best of twenty tries."""
-    given = {"rule": Prices(noise=0.0), "determination": Tries(20), **given}
+    """Study a skewed federation with five participants, chosen as the best of five tries."""
+    given = {"rule": Prices(noise=0.0), "determination": Tries(5), **given}
     return study(SKEWED, num_participants=5, key_bits=512, **given)
 
 
 MILD = np.array([[30, 9, 3], [26, 9, 2], [2, 6, 12]] * 10)
 
 
+@pytest.mark.usefixtures("balance_only")
 @pytest.mark.parametrize(
     ("counts", "wanted", "helps", "reason"),
     [
@@ -135,8 +144,7 @@ def test_the_verdict_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The verdict and its reason follow from the numbers."""
-    monkeypatch.setattr("dubhe_lab.experiments.my_federation._ROUNDS", 60)
-    monkeypatch.setattr("dubhe_lab.experiments.my_federation._swept", lambda *_: {})
+    monkeypatch.setattr("dubhe_lab.experiments.my_federation._ROUNDS", 40)
     found = study(
         counts,
         num_participants=wanted,
@@ -194,9 +202,11 @@ def test_clients_of_different_sizes_get_a_hint_about_weights() -> None:
     assert "equal-weights" not in replace(found, arguments=equal).verdict
 
 
-def test_other_numbers_of_participants_are_shown() -> None:
+def test_other_numbers_of_participants_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other K up to half of the clients get the same figures as a study with that K."""
+    assert sorted(skewed().sweep) == [5, 7, 10]  # 2 are fewer than any sum may cover
     found = study(SKEWED, num_participants=8, key_bits=512)
+    monkeypatch.setattr("dubhe_lab.experiments.my_federation._swept", lambda *_: {})
     assert sorted(found.sweep) == [4, 8, 12]  # 16 are more than half
     assert found.sweep[8] == {name: found.methods[name] for name in ("random", "dubhe")}
     other = study(SKEWED, num_participants=4, key_bits=512)
@@ -205,7 +215,6 @@ def test_other_numbers_of_participants_are_shown() -> None:
     assert distances[0] == pytest.approx(distances[1], rel=0.1)
     for wanted in found.sweep:
         assert f"K = {wanted}" in str(found)
-    assert sorted(skewed().sweep) == [5, 7, 10]  # 2 are fewer than any sum may cover
 
 
 def test_text_html_and_code_of_a_study() -> None:
@@ -254,6 +263,7 @@ def test_the_cost_is_the_median_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
         return answer(session, request)
 
     module = "dubhe_lab.experiments.my_federation"
+    monkeypatch.setattr(f"{module}._swept", lambda *_: {})
     monkeypatch.setattr(f"{module}.answer", answer_by_the_clock)
     monkeypatch.setattr(f"{module}.time", SimpleNamespace(perf_counter=lambda: clock[0]))
     found = study(SKEWED, num_participants=5, key_bits=512)
@@ -262,6 +272,7 @@ def test_the_cost_is_the_median_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.costs["without one"].node_seconds == 0.1  # one draw in ten rounds
 
 
+@pytest.mark.usefixtures("balance_only")
 def test_sizes_count_as_the_strategy_weighs_them() -> None:
     """A large client outweighs small ones, unless clients have equal weights."""
     counts = np.concatenate([[[900, 90]], np.tile([[0, 10], [4, 6]], (15, 1))])
@@ -293,7 +304,7 @@ def test_the_command_gives_the_functions_figures(tmp_path: Path) -> None:
     """The command gives the function's figures, and refuses options that it would ignore."""
     file, found = tmp_path / "counts.csv", tmp_path / "new" / "found.json"
     np.savetxt(file, SKEWED, fmt="%d", delimiter=",")
-    own = ["--num-participants", "5", "--key-bits", "512", "--tries", "20"]
+    own = ["--num-participants", "5", "--key-bits", "512", "--tries", "5"]
     options = ["--label-counts", str(file), "--no-heading", "--classes", "0..2", *own]
     ended = call("study", *options, "--equal-weights", "--json", str(found))
     assert ended.code == 0
@@ -327,6 +338,7 @@ LONG = "site,kind\n" + "\n".join(
 )
 
 
+@pytest.mark.usefixtures("balance_only")
 def test_options_say_how_to_read_a_table(tmp_path: Path) -> None:
     """Arguments and options say how to read a table, and both report what was read."""
     file = tmp_path / "counts.csv"
@@ -343,7 +355,6 @@ def test_options_say_how_to_read_a_table(tmp_path: Path) -> None:
     assert "num_participants=40 is above" in refused.err
     found = study(file, num_participants=5, key_bits=512, client_column="site", label_column="kind")
     assert found.read.startswith("30 clients, 3 classes, 990 samples. ")
-    assert found.methods == skewed(rule=Prices(), determination=None).methods
 
 
 def test_a_table_that_could_mean_two_things_gets_no_verdict(tmp_path: Path) -> None:

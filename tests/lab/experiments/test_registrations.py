@@ -49,8 +49,7 @@ class NoiseOfMembers:
         return np.array([generator(7, "member", *path).random(rest) for path in paths])
 
 
-@pytest.mark.parametrize("equal_weights", [False, True])
-@pytest.mark.parametrize("num_participants", [15, 40])
+@pytest.mark.parametrize(("num_participants", "equal_weights"), [(15, False), (40, True)])
 def test_the_same_noise_gives_the_protocols_prices(
     num_participants: int, *, equal_weights: bool
 ) -> None:
@@ -73,21 +72,19 @@ def test_the_same_noise_gives_the_protocols_prices(
     assert np.corrcoef(near, [each.probability for each in settled])[0, 1] > 0.95
 
 
-@pytest.mark.parametrize("equal_weights", [False, True])
-def test_clients_are_selected_as_often_as_by_the_protocol(*, equal_weights: bool) -> None:
+def test_clients_are_selected_as_often_as_by_the_protocol() -> None:
     """Over six registrations, the same clients are selected most often.
 
-    Two sets of six registrations through the protocol correlate by 0.96 and 0.99.
+    Two sets of six registrations through the protocol correlate by 0.96 or more.
     """
     counts = federation(50)
-    settings = replace(SETTINGS, equal_weights=equal_weights)
-    nodes = simulated_nodes(counts, settings.key_bits)
+    nodes = simulated_nodes(counts, SETTINGS.key_bits)
     by_protocol, in_the_clear = np.zeros((2, 50))
     for seed in range(6):
-        plans = islice(rounds_in_memory(Coordinator(replace(settings, seed=seed)), nodes), 20)
+        plans = islice(rounds_in_memory(Coordinator(replace(SETTINGS, seed=seed)), nodes), 20)
         by_protocol += times_selected((plan.participants for plan in plans), 50)
         rng = np.random.default_rng(seed)
-        rounds = drawn_rounds(settings, next(registrations(settings, counts, rng)), rng)
+        rounds = drawn_rounds(SETTINGS, next(registrations(SETTINGS, counts, rng)), rng)
         in_the_clear += times_selected(islice(rounds, 20), 50)
     assert by_protocol.sum() == in_the_clear.sum() == 6 * 20 * 20
     assert np.corrcoef(by_protocol, in_the_clear)[0, 1] > 0.9

@@ -2,10 +2,9 @@
 
 import json
 from collections import defaultdict
-from runpy import run_path
 
 import pytest
-from docs.pages import ROOT
+from docs.pages import ROOT, tables
 from matplotlib.figure import Figure
 from reproduction_results import rows
 
@@ -15,13 +14,12 @@ from dubhe_lab.paper.commands import EXPERIMENTS
 FOLDER = ROOT / "docs" / "side_by_side"
 PAGE = (ROOT / "docs" / "side_by_side.md").read_text(encoding="utf-8")
 TOLD = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-DOCS = run_path(str(ROOT / "docs" / "tables.py"))
 SHOWN = ("digits", "instead", "when", "natural", "leaderboard")
 
 
 def test_every_measurement_belongs_to_an_experiment() -> None:
     """Each file is a cell of an experiment on the page."""
-    keys = {cell.key for name in SHOWN for cell in EXPERIMENTS[name].cells(DOCS["MEASURED"])}
+    keys = {cell.key for name in SHOWN for cell in EXPERIMENTS[name].cells(tables()["MEASURED"])}
     files = (path.relative_to(FOLDER / "cells") for path in FOLDER.glob("cells/*/*.json"))
     unused = {path.with_suffix("").as_posix() for path in files} - keys
     assert not unused, "no experiment finds these; is a new setting missing in `_LATER`?"
@@ -30,21 +28,21 @@ def test_every_measurement_belongs_to_an_experiment() -> None:
 def test_a_table_without_measurements_says_what_to_do() -> None:
     """A new setting changes the keys of stored cells, unless `_LATER` has it."""
     with pytest.raises(DataError, match=r"no stored cell of curves; .* `_LATER`"):
-        DOCS["filled"]("<!-- table of curves 1 -->\n")
+        tables()["filled"]("<!-- table of curves 1 -->\n")
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_the_page_shows_every_table(name: str) -> None:
+def test_the_page_shows_every_table() -> None:
     """`test_build` compares the tables' content."""
-    for number, _ in enumerate(DOCS["measured"](name).tables, start=1):
-        assert f"<!-- table of {name} {number} -->" in PAGE
+    for name in SHOWN:
+        for number, _ in enumerate(tables()["measured"](name).tables, start=1):
+            assert f"<!-- table of {name} {number} -->" in PAGE
 
 
 @pytest.mark.parametrize("name", ["digits", "leaderboard"])
 def test_no_two_methods_look_alike(name: str) -> None:
     """Each method has one look in all panels of a picture, which share a legend."""
     looks = defaultdict(set)
-    for picture in DOCS["measured"](name).pictures:
+    for picture in tables()["measured"](name).pictures:
         for draw in picture.panels:
             axes = Figure().subplots()
             draw(axes)
@@ -57,7 +55,7 @@ def test_no_two_methods_look_alike(name: str) -> None:
 
 def test_the_readme_says_which_method_beats_dubhe() -> None:
     """Of the methods that see no labels, Active FL leads with Adam, and none with SGD."""
-    shown = rows(DOCS["measured"]("digits").tables[0])
+    shown = rows(tables()["measured"]("digits").tables[0])
     sighted = {name: row for name, row in shown.items() if row[4] == "losses"}
     for optimizer, beaten_by in enumerate([set(), set(), {"Active FL"}]):
         own = float(shown["Dubhe"][optimizer])

@@ -3,12 +3,11 @@
 import json
 import re
 from pathlib import Path
-from runpy import run_path
 from statistics import fmean
 from typing import Any
 
 import pytest
-from docs.pages import ROOT
+from docs.pages import ROOT, tables
 from reproduction_results import rows
 
 from dubhe_flwr.errors import SettingsError
@@ -22,7 +21,6 @@ from dubhe_lab.report.federation import points_of_digits
 FOLDER = ROOT / "docs" / "verdict" / "cells"
 FEDERATION = [own.name for own in FederationSettings.flat_fields()]
 PAGE = ROOT / "docs" / "verdict.md"
-DOCS = run_path(str(ROOT / "docs" / "tables.py"))
 FITTED = {*range(60), *range(120, 140), *range(160, 180)}
 
 
@@ -60,7 +58,8 @@ def test_the_page_has_the_table_of_the_measurements(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*/*-n=[23]?-*.json"))[::48])
 def test_a_study_finds_the_same_today(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random selection is as balanced as then, and Dubhe more so where the study says it helps."""
-    monkeypatch.setattr("dubhe_lab.experiments.my_federation._swept", lambda *_: {})
+    for name in ("_swept", "_costs"):
+        monkeypatch.setattr(f"dubhe_lab.experiments.my_federation.{name}", lambda *_: {})
     content = json.loads(file.read_text(encoding="utf-8"))
     config, told = content["cell"]["config"], content["result"]
     federation = FederationSettings.of(**{name: config[name] for name in FEDERATION})
@@ -73,7 +72,7 @@ def test_a_study_finds_the_same_today(file: Path, monkeypatch: pytest.MonkeyPatc
 
 def gained_on_mnist() -> list[float]:
     """Return the points that Dubhe gained on MNIST with SGD, server momentum and Adam."""
-    shown = rows(DOCS["measured"]("leaderboard").tables[0])
+    shown = rows(tables()["measured"]("leaderboard").tables[0])
     return [
         float(own) - float(random)
         for own, random in zip(shown["Dubhe"][:3], shown["random"][:3], strict=True)

@@ -31,10 +31,7 @@ SCALES.remove(("verdict", "full"))
 @pytest.mark.parametrize(("name", "scale"), SCALES)
 def test_every_experiment_reports_all_its_cells(name: str, scale: str) -> None:
     """All rows have a cell per heading, and all experiments but four have pictures."""
-    options = PaperSettings(scale=scale)
-    cells = EXPERIMENTS[name].cells(options)
-    assert cells
-    made = section(name, options)
+    made = section(name, PaperSettings(scale=scale, seeds=(0, 1)))
     assert made.name == name
     for table in made.tables:
         assert table.rows

@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from functools import cache
 
 import numpy as np
 from docs.pages import ROOT
@@ -13,13 +14,18 @@ from dubhe_lab.paper.commands import EXPERIMENTS, sections
 from dubhe_lab.paper.experiment import PaperSettings
 
 FULL = PaperSettings(scale="full")
-CELLS = EXPERIMENTS["when"].cells(FULL)
+
+
+@cache
+def cells() -> list[Cell]:
+    """Return the experiment's cells, which take a second to be listed."""
+    return EXPERIMENTS["when"].cells(FULL)
 
 
 def test_every_federation_has_all_methods_and_seeds() -> None:
     """No federation is left out: each can be drawn. All methods share at least five seeds."""
     seeds: dict[tuple[float, ...], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-    for config in (cell.config for cell in CELLS):
+    for config in (cell.config for cell in cells()):
         place = tuple(config[name] for name in ("rho", "emd", "num_participants"))
         seeds[place][config["method"]].add(config["seed"])
     assert len(seeds) == 27
@@ -45,7 +51,7 @@ def points(cell: Cell) -> float:
 
 def test_a_row_for_each_federation() -> None:
     """Each federation has a row with Dubhe's gain over both methods, paired by seed."""
-    (made,) = sections(["when"], FULL, finished(CELLS, points))
+    (made,) = sections(["when"], FULL, finished(cells(), points))
     (table,) = made.tables
     assert len(table.rows) == 27
     assert table.rows[0] == ["rho 1, EMD_avg 0.5", "5%", "+2.0±0.0", "-3.0±0.0"]
@@ -54,9 +60,9 @@ def test_a_row_for_each_federation() -> None:
 
 def test_a_federation_without_all_methods_is_left_out() -> None:
     """A federation is left out while a method shares no seed with Dubhe."""
-    (made,) = sections(["when"], FULL, finished(CELLS[:3], points))
+    (made,) = sections(["when"], FULL, finished(cells()[:3], points))
     assert list(rows(made.tables[0])) == ["rho 1, EMD_avg 0.5"]
-    (made,) = sections(["when"], FULL, finished(CELLS[:2], points))
+    (made,) = sections(["when"], FULL, finished(cells()[:2], points))
     assert not made.tables
     assert not made.pictures
 
@@ -64,7 +70,7 @@ def test_a_federation_without_all_methods_is_left_out() -> None:
 def test_lines_tell_rho_and_the_other_method_apart() -> None:
     """Lines differ by colour and marker for rho, and by dashes for the other method."""
     looks, limits = defaultdict(set), set()
-    (made,) = sections(["when"], FULL, finished(CELLS, points))
+    (made,) = sections(["when"], FULL, finished(cells(), points))
     (picture,) = made.pictures
     assert len(picture.panels) == 3
     for draw in picture.panels:
