@@ -61,7 +61,7 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         f"{ADVERSARY}agents.py::test_what_an_honest_agent_sees_of_a_client": (
             "is 3 % closer than the mean of all clients (20 tries), or 32 % closer (199 sums)",
         ),
-        f"{ADVERSARY}price_sums.py::test_one_member_hides_the_last_client": (
+        f"{ADVERSARY}price_sums.py::test_noise_hides_a_client": (
             "the members' noise | 0.99 of the error of a guess without any sum",
             "these members' noise | 0.85 of that error",
         ),
@@ -107,7 +107,7 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         SETTING: ("Flower takes up to 60 s to notice that a node was killed",),
     },
     "docs/noise.md": {
-        f"{ADVERSARY}price_sums.py::test_without_noise_the_last_client_is_read": (
+        f"{ADVERSARY}price_sums.py::test_without_noise_a_client_shows": (
             "who knows all other clients has an error below 0.1",
         ),
         SETTING: ("Each epoch has 5 % new clients",),
