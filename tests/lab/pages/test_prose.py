@@ -80,10 +80,8 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         f"{ADVERSARY}prices.py::test_numbers_in_range_that_are_nobodys": (
             "0.44 with the worst of the lies tried",
         ),
-        f"{ADVERSARY}prices.py::test_a_client_that_tells_three_times_its_numbers_changes_little": (
+        f"{ADVERSARY}prices.py::test_a_client_that_multiplies_its_numbers": (
             "by 3: 0.31, because",
-        ),
-        f"{ADVERSARY}prices.py::test_a_client_that_tells_ten_times_its_numbers_ends_the_gain": (
             "by 10: 0.617, **the gain is gone",
         ),
         f"{ADVERSARY}active_server.py::test_an_active_server_reads_any_client_in_one_epoch": (
