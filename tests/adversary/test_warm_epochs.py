@@ -189,16 +189,6 @@ def test_all_agents_may_lie() -> None:
     assert not is_warm(nodes)
 
 
-def test_nobody_is_left_who_settled() -> None:
-    """If all nodes are new, the epoch starts afresh, in the same round."""
-    nodes = federation(COMMITTEE)
-    nodes.play(1, present=nodes.ids[:20])
-    plan = nodes.play(2, present=nodes.ids[20:])
-    assert "No agent passed on" in plan.notes[0]
-    assert not plan.fallback
-    assert not is_warm(nodes)
-
-
 @pytest.mark.parametrize("given", [{}, {"determination": PAILLIER, "key_bits": 512}])
 def test_real_nodes_with_pinned_keys_go_on(
     given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
