@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -166,7 +166,8 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number() -> None:
     batch = nodes.until(Stage.OPEN)
     honest, *others = reversed(members_of(nodes))
     victim = next(n for n in nodes.ids if n not in members_of(nodes))
-    vault, requests = vault_of(nodes), cast("Any", batch.requests)
+    vault = vault_of(nodes)
+    requests: Any = batch.requests
     outcome: Any = nodes.step(nodes.deliver(batch))
     keys, request = registered(nodes, others[0]).keys, outcome.requests[others[0]]
     sums = vault.read(keys, SumName(REGISTRATION), request.sums + request.proofs, N)
@@ -182,10 +183,9 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number() -> None:
     # The server lacks one pad of the victim's own message, which could be any number.
     row = nodes.ids.index(victim)
     sent: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER]
-    pad_keys = (member_of(nodes, n).pad_keys[pads.KEY_BYTES * row :] for n in others)
-    known = [key[: pads.KEY_BYTES] for key in pad_keys]
+    pad_keys = [list(split(member_of(nodes, n).pad_keys, pads.KEY_BYTES))[row] for n in others]
     group = group_key_of(nodes, others[0])
-    vector = without_pads(sent[row]["registration"], known, group)
+    vector = without_pads(sent[row]["registration"], pad_keys, group)
     assert int(np.median(vector)) > 2**50
 
 
@@ -239,7 +239,7 @@ class TestAMember:
             ClientSession(policy, before.with_ledger(ledger)).handle(other)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_order_of_requests_uses_a_pad_twice(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server sends old, changed and misdirected requests; each label has one vector, one sum."""
     rng, nodes = generator(seed, "order"), federation(num_participants=12)

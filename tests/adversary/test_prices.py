@@ -226,7 +226,7 @@ class TestALyingClient:
         """The baseline: without prices, all clients volunteer at the same rate."""
         assert distance(np.ones(N)) == pytest.approx(0.617, abs=0.001)
         assert distance(settle(noise=0.0)) == pytest.approx(0.353, abs=0.01)
-        assert mean_distance(lambda told, _: told) == pytest.approx(0.37, abs=0.03)
+        assert mean_distance(times(1)) == pytest.approx(0.37, abs=0.03)
 
     @pytest.mark.parametrize("label", [0, 9])
     def test_a_valid_lie_moves_the_prices_as_one_client_can(self, label: int) -> None:
@@ -252,11 +252,16 @@ class TestALyingClient:
 
     def test_a_client_that_multiplies_its_numbers(self) -> None:
         """Noise hides a small lie, ten times its numbers end the gain, and more is found."""
-        assert mean_distance(lambda told, _: 3 * told) == pytest.approx(0.31, abs=0.03)
-        assert distance(settle(lambda told, _: 10 * told)) == pytest.approx(0.617, abs=0.01)
+        assert mean_distance(times(3)) == pytest.approx(0.31, abs=0.03)
+        assert distance(settle(times(10))) == pytest.approx(0.617, abs=0.01)
         for factor in (30, 60):
             with pytest.raises(RefusedError):
-                settle(lambda told, _, factor=factor: factor * told)
+                settle(times(factor))
+
+
+def times(factor: int) -> Lie:
+    """Return how a client lies that multiplies its numbers."""
+    return lambda told, _slots: factor * told
 
 
 def labels_told(nodes: Nodes, server_round: int) -> float:
