@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from adversary.test_price_sums import (
     all_but,
     colluding,
+    colluding_part,
     comes_and_goes,
     joint,
     lost,
@@ -35,11 +36,6 @@ Attack = Callable[[int, int, float], float]
 """Returns the error of a guess, given N, a seed and the noise."""
 
 
-def part_of(divisor: int, number: int, seed: int, noise: float) -> float:
-    """Return the error of an attack by a part of the nodes."""
-    return colluding(number // divisor, number, seed, noise)
-
-
 def all_nodes_but_one(number: int, seed: int, noise: float) -> float:
     """Return the error of an attack by all nodes but the victim."""
     return colluding(number - 1, number, seed, noise)
@@ -56,8 +52,8 @@ ROWS: Final[Mapping[str, tuple[int, Attack]]] = {
     "all other clients known, whole budget": (2000, partial(all_but, 1)),
     "all but two known": (100, partial(all_but, 2)),
     "all but five known": (100, partial(all_but, 5)),
-    "a tenth of the nodes collude": (500, partial(part_of, 10)),
-    "half of the nodes collude": (500, partial(part_of, 2)),
+    "a tenth of the nodes collude": (500, partial(colluding_part, 10)),
+    "half of the nodes collude": (500, partial(colluding_part, 2)),
     "all nodes but one collude": (100, all_nodes_but_one),
     "all other clients known, labels changed slightly: four budgets": (20, many_budgets),
 }

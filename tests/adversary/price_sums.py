@@ -106,35 +106,19 @@ Attendance = Callable[[int, int], Mask]
 
 @dataclass
 class Readings:
-    """The sums that a node reads.
+    """The sums that a node reads."""
 
-    Parameters
-    ----------
-    labels : ndarray of float, shape (N, C)
-        Label distributions of all clients.
-    attendance : callable, optional (default: all, always)
-        Who is in a sum.
-    noise : float (default: the rule's)
-        Sigma in an epoch that does not start from the last prices.
-    budget : float (default: 1)
-        Sums that labels enter at most, as a multiple of what the rule allows; 0 for one period.
-    num_sums : float (default: 1)
-        Sums that are read, as a multiple of what the rule allows a node's labels to enter.
-    committee : bool (default: False)
-        Whether three members add noise, instead of the nodes.
-    warm : bool (default: False)
-        Whether each period starts from the last prices.
-    """
-
-    labels: Floats
+    labels: Floats  # label distributions of all clients, shape (N, C)
     seed: int
-    attendance: Attendance | None = None
-    noise: float = Prices.noise
+    attendance: Attendance | None = None  # who is in a sum; by default all, always
+    noise: float = Prices.noise  # sigma in an epoch that does not start from the last prices
+    # Sums that labels enter at most, as a multiple of what the rule allows; 0 for one period.
     budget: float = 1.0
     num_joined: int | None = None
+    # Sums that are read, as a multiple of what the rule allows a node's labels to enter.
     num_sums: float = 1.0
-    committee: bool = False
-    warm: bool = False
+    committee: bool = False  # whether three members add noise, instead of the nodes
+    warm: bool = False  # whether each period starts from the last prices
     sums: list[Sum] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -222,27 +206,15 @@ def _stretched(sums: list[Sum], values: NDArray[np.generic] | list[float]) -> Fl
 
 @dataclass(frozen=True)
 class Attack:
-    """What an attacker knows, and its best guess.
+    """What an attacker knows, and its best guess."""
 
-    Parameters
-    ----------
-    readings : Readings
-        The sums that the attacker reads.
-    unknown : list of int
-        Clients whose labels it guesses.
-    law : ndarray of float, shape (C,)
-        The Dirichlet law of these clients.
-    others : ndarray of float, optional, shape (C,)
-        The law of the other clients; None if the attacker knows their labels, but not their noise.
-    colluding : int (default: 0)
-        Number of colluding parties: the last clients, whose labels and noise are known, or the last
-        members, whose noise is known.
-    """
-
-    readings: Readings
-    unknown: list[int]
-    law: Floats
+    readings: Readings  # the sums that it reads
+    unknown: list[int]  # clients whose labels it guesses
+    law: Floats  # the Dirichlet law of these clients, shape (C,)
+    # The law of the other clients; None if the attacker knows their labels, but not their noise.
     others: Floats | None = None
+    # Colluding parties: the last clients, whose labels and noise are known, or the last members,
+    # whose noise is known.
     colluding: int = 0
 
     @cached_property
@@ -289,6 +261,7 @@ class Attack:
         rng = np.random.default_rng([self.readings.seed, 13])
         held = self.law > 0
         shape = _WALKERS, len(self.unknown), int(held.sum())
+        dimensions = 2 * shape[1] * shape[2]
         law, at = self.law[held], _log_gammas(self.law, shape[0] * shape[1], rng)[:, held]
         at = at.reshape(shape)
         embedding = np.eye(NUM_CLASSES)[held]
@@ -313,24 +286,18 @@ class Attack:
                 order = rng.permutation(_WALKERS)
                 for moving, still in ((order[:half], order[half:]), (order[half:], order[:half])):
                     first, second = rng.choice(still, (2, half))
-                    size = (
-                        1.0
-                        if move % 5 == 4
-                        else rng.uniform(0.2, 1.2, (half, 1, 1))
-                        * 1.2
-                        / (2 * shape[1] * shape[2]) ** 0.5
-                    )
+                    if move % 5 == 4:
+                        size = np.ones(())
+                    else:
+                        size = rng.uniform(0.2, 1.2, (half, 1, 1)) * 1.2 / dimensions**0.5
                     ahead = at[moving] + size * (at[first] - at[second])
                     ahead += 1e-4 * rng.normal(size=ahead.shape)
                     its_fit, its_prior = fit(ahead), prior(ahead)
                     gain = heat * (its_fit - fits[moving]) + its_prior - priors[moving]
                     taken = np.log(rng.random(half)) < gain
                     rows = moving[taken]
-                    at[rows], fits[rows], priors[rows] = (
-                        ahead[taken],
-                        its_fit[taken],
-                        its_prior[taken],
-                    )
+                    at[rows] = ahead[taken]
+                    fits[rows], priors[rows] = its_fit[taken], its_prior[taken]
         return np.asarray((_distributions(at) @ embedding).mean(axis=(0, 1)))
 
 

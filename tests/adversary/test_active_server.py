@@ -13,11 +13,13 @@ from protocol.federation import (
     registered,
     skewed_counts,
 )
+from protocol.nodes import seal
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.wire.messages import DetermineRequest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 from dubhe_flwr.rules import Paper, Prices
 
@@ -39,11 +41,8 @@ class Server:
 
     def with_others(self, rest: list[int]) -> bytes:
         """Add known numbers for K - 1 more clients to what the victim registered."""
-        layout, key = (
-            paillier(self.epoch.terms).layout,
-            PublicKey.from_bytes(self.epoch.public, KEY_BITS),
-        )
-        width = layout.slot_bits(DISTRIBUTION)
+        key = PublicKey.from_bytes(self.epoch.public, KEY_BITS)
+        width = paillier(self.epoch.terms).layout.slot_bits(DISTRIBUTION)
         packed = sum(value << (width * index) for index, value in enumerate([*rest, 0]))
         # Anyone can encrypt under the public modulus: 1 + n m is a ciphertext of m.
         known = (1 + key.n * packed) % key.n**2
@@ -60,16 +59,11 @@ class Server:
         for index in others:
             other[index] = (FAIR - share) // len(others)
         other[others[0]] += (FAIR - share) % len(others)
+        sums = self.with_others(one) + self.with_others(other)
         while True:
             self.sequence += 1
-            request = {
-                "epoch": self.epoch.identity,
-                "stage": "determine",
-                "version": 1,
-                "sequence": self.sequence,
-                "num-tries": np.array([2], dtype=">i8").tobytes(),
-                "sums": self.with_others(one) + self.with_others(other),
-            }
+            asked = DetermineRequest(sums, (2,))
+            request = seal(self.epoch.identity, Stage.DETERMINE, self.sequence, asked)
             try:
                 reply: Any = self.nodes.handle(self.agents[0], request)
             except RefusedError:  # this agent's sums are spent

@@ -30,14 +30,6 @@ def test_one_sentence_whatever_does_not_add_up(covered: tuple[int, int]) -> None
     refuses(nodes, agent, header | told, RefusedError, r"^The sum is not valid\.$")
 
 
-def test_an_honest_server_asks_for_no_more() -> None:
-    """Tries of ten of twelve clients would leave out two, so no agent is asked to compare them."""
-    nodes = federation(num_participants=10)
-    plans = [nodes.play(server_round) for server_round in (1, 2)]
-    assert [(plan.num_registered, len(plan.participants)) for plan in plans] == [(12, 10)] * 2
-    assert (nodes.errors, asked(nodes, "determine")) == ([], [])
-
-
 def test_no_two_tries_that_tell_of_fewer_clients_than_a_sum() -> None:
     """With K = 9 of twelve clients, two tries are equal or differ by at least three clients."""
     options = {"num_participants": 9, "tries": 5, "reference_set": (1, 12), "thresholds": {1: 0.6}}

@@ -1,6 +1,5 @@
 """Nodes with pinned keys notice when a server substitutes or replays a key."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ from dubhe_flwr.he.secret_key import generate_secret_key
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
-from dubhe_flwr.protocol.coordinator.stages.join import Join
 
 Nodes = Federation[CoordinatorState]
 
@@ -32,18 +30,15 @@ def untrusted(nodes: Nodes) -> list[str]:
     return [str(error) for error in nodes.errors if isinstance(error, UntrustedError)]
 
 
-def at(
-    stage: Stage, change: Callable[[int, Fields], Fields]
-) -> Callable[[str, int, Fields], Fields]:
-    """Return a function that changes the requests of one stage."""
-    return lambda s, node_id, request: change(node_id, request) if s == stage else request
-
-
-def play_the_agent(nodes: Nodes) -> Callable[[int, Fields], Fields]:
-    """Return what a server does that hands out its own key."""
+@pytest.mark.parametrize("pinned", [True, False])
+def test_recipients_find_a_server_that_plays_the_agent(pinned: bool) -> None:
+    """The seals open, but no node with pinned keys registers; nodes without them accept the key."""
+    nodes = (pinned_federation if pinned else federation)()
     own_key, own = generate_secret_key(512), RecipientKey.generate()
 
-    def attack(node_id: int, request: Fields) -> Fields:
+    def play_the_agent(stage: str, node_id: int, request: Fields) -> Fields:
+        if stage != Stage.REGISTER:
+            return request
         place = joined(nodes, node_id)
         context = paillier(place.terms).sealing_context(place.epoch, own.public_bytes)
         return {
@@ -53,14 +48,7 @@ def play_the_agent(nodes: Nodes) -> Callable[[int, Fields], Fields]:
             "key.sealed-key": seal(own_key, public_key_of(nodes, node_id), context),
         }
 
-    return attack
-
-
-@pytest.mark.parametrize("pinned", [True, False])
-def test_recipients_find_a_server_that_plays_the_agent(pinned: bool) -> None:
-    """The seals open, but no node with pinned keys registers; nodes without them accept the key."""
-    nodes = (pinned_federation if pinned else federation)()
-    nodes.alter_request = at(Stage.REGISTER, play_the_agent(nodes))
+    nodes.alter_request = play_the_agent
     nodes.deliver(nodes.until(Stage.REGISTER))
     assert len(untrusted(nodes)) == len(nodes.errors) == NUM_CLIENTS * pinned
     assert all((joined(nodes, n).registered is None) == pinned for n in nodes.ids)
@@ -90,34 +78,11 @@ def test_a_leaked_key_of_an_old_epoch_opens_nothing(forgets: str, pinned: bool) 
     sealed_anew = {"key.sealed-key": seal(leaked, public_key_of(nodes, node_id), context)}
     for request in (old, old | sealed_anew)[not pinned :]:
         if pinned:
-            with pytest.raises(
-                UntrustedError, match="No trusted agent made this key for this node"
-            ):
+            with pytest.raises(UntrustedError, match="No trusted agent made this key for this"):
                 nodes.handle(node_id, request)
         else:
             nodes.handle(node_id, request)
     assert (joined(nodes, node_id).registered is None) == pinned
-
-
-@pytest.mark.parametrize("name", ["max-draws", "min-cohort", "max-clients"])
-@pytest.mark.parametrize("num_misled", [1, NUM_CLIENTS - 1])
-def test_nodes_that_were_told_different_terms_find_out(
-    name: str, num_misled: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No agent trusts the nodes that joined under other terms."""
-    nodes, plain = pinned_federation(), federation()
-    monkeypatch.setattr(f"{Join.__module__}._signed", lambda told, *_: frozenset(told))
-    for network in (nodes, plain):
-        misled = set(network.ids[:num_misled])
-
-        def mislead(node_id: int, request: Any, misled: set[int] = misled) -> Fields:
-            return {**request, name: request[name] + 1} if node_id in misled else request
-
-        network.alter_request = at(Stage.JOIN, mislead)
-    with pytest.raises(QuorumError):
-        nodes.play(1)
-    assert len(untrusted(nodes)) == 3
-    plain.play(1)  # without keys, nobody notices
 
 
 WRONG_KEYS = {

@@ -16,7 +16,7 @@ DAY = "This node has reached its owner's max_epochs_per_day or max_draws_per_day
 REAL: dict[str, Any] = {"simulated": False}
 
 
-@pytest.mark.parametrize("key_bits", [4112, 8192, 2**20, 2**62])
+@pytest.mark.parametrize("key_bits", [4112, 2**62])
 def test_a_key_beyond_the_owners_limit_is_never_made(
     key_bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,15 +72,9 @@ def test_no_array_is_as_long_as_the_server_says() -> None:
     each = encrypted(joined(nodes, nodes.ids[0]), DISTRIBUTION, [3 * SCALE // 4] * 4 + [SCALE])
     forged: dict[str, Any] = {"epoch": batch.header.epoch, "stage": "determine", "version": 1}
     forged |= {"sums": 2 * each, "num-tries": (2).to_bytes(8, "big")}
-    sequence = batch.header.sequence + 1
+    forged |= {"sequence": batch.header.sequence + 1}
     tracemalloc.start()
-    refuses(
-        nodes,
-        nodes.ids[0],
-        {**forged, "sequence": sequence},
-        RefusedError,
-        "leave out too few clients",
-    )
+    refuses(nodes, nodes.ids[0], forged, RefusedError, "leave out too few clients")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < MEGABYTES

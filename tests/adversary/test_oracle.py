@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import Federation, epoch_of, joined, reading_of, registered
+from protocol.federation import Federation, registered
 from protocol.nodes import (
-    COUNTS,
     asked_to_settle,
     federation,
     next_request,
@@ -16,14 +15,11 @@ from protocol.nodes import (
     slots_of,
     with_slots,
 )
-from protocol.server import stages_of, with_liars
 
-from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.errors import ProtocolError, RefusedError
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node import guards
-from dubhe_lab.data.measures import overall_registry
 
 INVALID_SUM = r"^The sum is not valid\.$"
 DRAW = {"first-round": 1, "num-rounds": 1, "num-tries": 1}
@@ -83,25 +79,3 @@ def test_too_few_or_too_many_clients_cost_nothing(number: int) -> None:
     nodes, node_id, request = asked_to_settle()
     refuses(nodes, node_id, {**request, "num-clients": number}, RefusedError, "too few or too")
     nodes.handle(node_id, request)
-
-
-def test_a_client_cannot_shut_a_category_out() -> None:
-    """A dishonest client moves category v to w; the members of v still draw at the average rate."""
-    codebook, sigma = Codebook((1, 2, 4)), {1: 0.6, 2: 0.3}
-    overall, slots = overall_registry(COUNTS, codebook, sigma)
-    nodes, liar = federation(), 0
-    v = int(next(slot for slot in slots[1:] if slot != slots[liar]))
-    w = int(np.flatnonzero(overall == 0)[-1])  # above v, so that the packed number is positive
-
-    def shifted(values: Any) -> Any:
-        own = np.eye(len(values), dtype=int)
-        return own[slots[liar]] + overall[v] * (own[w] - own[v])
-
-    with_liars(nodes, [nodes.ids[liar]], "registration", shifted, times=1)
-    plan = nodes.play(1)
-    assert (plan.notes, plan.num_registered, nodes.errors) == ((), 9, [])
-    assert stages_of(plan)[-2:] == ["participate", "determine"]
-    members = [node_id for row, node_id in enumerate(nodes.ids) if slots[row] == v]
-    assert {reading_of(nodes, node_id).probability for node_id in members} == {4 / 9}
-    assert set(members) <= set(epoch_of(nodes).registered)
-    assert joined(nodes, members[0]).registered is not None

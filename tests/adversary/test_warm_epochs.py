@@ -1,8 +1,7 @@
 """Epochs that start from the last prices: what they cost, and what a lying sealer achieves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from adversary.test_committee import federation as real_nodes
 from protocol.federation import Federation, counts_with_rare_classes, dubhe, epoch_of, joined
 from protocol.nodes import set_policy
+from protocol.server import altered, lost
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError
@@ -18,7 +18,7 @@ from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.rules import prices
 from dubhe_flwr.rules import Prices, Tries
 
-NUM_CLIENTS, NUM_NEW = 30, 2
+NUM_CLIENTS, NUM_NEW, NUM_EPOCHS = 30, 2, 6
 COMMITTEE, PAILLIER = Tries(1, 5), Tries(3, 5)
 VAULTS = pytest.mark.parametrize("determination", [COMMITTEE, PAILLIER], ids=["committee", "agent"])
 SEALS = {COMMITTEE: "appoint", PAILLIER: "keygen"}
@@ -26,26 +26,22 @@ SEALS = {COMMITTEE: "appoint", PAILLIER: "keygen"}
 Nodes = Federation[CoordinatorState]
 
 
-def federation(determination: Tries, num_epochs: int, **settings: Any) -> Nodes:
-    """Return the nodes that take part in some epochs of one round."""
-    counts = counts_with_rare_classes(NUM_CLIENTS + NUM_NEW * num_epochs)
-    usual: dict[str, Any] = {"simulation": "encrypted", "registration_interval": 1}
+def federation(determination: Tries, simulation: str = "encrypted") -> Nodes:
+    """Return nodes of which some take part in a round."""
     return dubhe(
-        counts,
+        counts_with_rare_classes(NUM_CLIENTS + NUM_NEW * NUM_EPOCHS),
         rule=Prices(),
         determination=determination,
-        tries=None,
         num_participants=8,
-        **usual | settings,
+        registration_interval=1,
+        simulation=simulation,
     )
 
 
 def play(nodes: Nodes, server_round: int) -> Plan:
-    """Play a round in which three nodes have taken the place of three others."""
-    first = NUM_NEW * server_round
-    return nodes.play(
-        server_round, present=nodes.ids[first - NUM_NEW : first + NUM_CLIENTS - NUM_NEW]
-    )
+    """Play a round in which two nodes have taken the place of two others."""
+    first = NUM_NEW * (server_round - 1)
+    return nodes.play(server_round, present=nodes.ids[first : first + NUM_CLIENTS])
 
 
 def is_warm(nodes: Nodes) -> bool:
@@ -53,32 +49,30 @@ def is_warm(nodes: Nodes) -> bool:
     return epoch_of(nodes).announced.continues is not None
 
 
-@lru_cache(maxsize=4)
-def some_epochs(determination: Tries, simulation: str) -> tuple[list[Plan], list[int], Nodes]:
-    """Return plans, the number of sums in each epoch, and the nodes."""
-    nodes, plans, sums = federation(determination, 6, simulation=simulation), [], []
-    for server_round in range(1, 7):
-        plans.append(play(nodes, server_round))
-        sums.append(epoch_of(nodes).last_sum.exchange + 1)
+def some_epochs(nodes: Nodes) -> tuple[list[tuple[str, ...]], list[int]]:
+    """Return who was chosen, and the number of sums, in each epoch."""
+    chosen, sums = [], []
+    for server_round in range(1, NUM_EPOCHS + 1):
+        plan = play(nodes, server_round)
+        assert plan.notes == ()
         assert is_warm(nodes) == (server_round > 1)
-    return plans, sums, nodes
+        chosen.append(plan.aliases)
+        sums.append(epoch_of(nodes).last_sum.exchange + 1)
+    return chosen, sums
 
 
 @VAULTS
 def test_a_warm_epoch_takes_one_sum(determination: Tries) -> None:
     """The median is one, the sets are the same in the clear, and each sum counts as one entry."""
-    plans, sums, nodes = some_epochs(determination, "encrypted")
-    in_the_clear, same, _ = some_epochs(determination, "plain")
-    assert [plan.aliases for plan in plans] == [plan.aliases for plan in in_the_clear]
-    assert sums == same
-    assert not any(plan.notes for plan in plans)
+    nodes = federation(determination)
+    chosen, sums = some_epochs(nodes)
+    assert (chosen, sums) == some_epochs(federation(determination, "plain"))
     assert np.median(sums[1:]) == 1
     assert sums[0] > 1
     of_sums = [sums[0] / 9, *(number / 36 for number in sums[1:])]  # shares of the budget
-    for last in (20, 29):  # the first one was there from the beginning
-        entered = of_sums[max(0, (last - NUM_CLIENTS + NUM_NEW) // NUM_NEW) :]
-        budget = joined(nodes, nodes.ids[last]).budget
-        assert budget.spent == pytest.approx(sum(entered))
+    for row, first in ((20, 0), (33, 2)):  # the second one is new in the third epoch
+        budget = joined(nodes, nodes.ids[row]).budget
+        assert budget.spent == pytest.approx(sum(of_sums[first:]))
 
 
 def garbage(reply: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +113,7 @@ def test_a_lying_sealer_costs_an_epoch(
     lie: Callable[[Any], Any] | None, determination: Tries
 ) -> None:
     """All start afresh with another committee, or another agent is asked; the log says so."""
-    nodes = federation(determination, 3)
+    nodes = federation(determination)
     play(nodes, 1)
     with_lies(nodes, SEALS[determination], lie, 1)
     plan = play(nodes, 2)
@@ -145,7 +139,7 @@ def test_members_vouch_for_the_last_prices() -> None:
 
 def test_no_probability_is_free() -> None:
     """A node that is told of too few nodes for prices registers free; it then reads no real sum."""
-    nodes = federation(COMMITTEE, 3)
+    nodes = federation(COMMITTEE)
     play(nodes, 1)
     new = nodes.ids[NUM_CLIENTS]
     nodes.alter_request = lambda stage, node_id, request: (
@@ -162,57 +156,36 @@ def test_no_probability_is_free() -> None:
     }
 
 
-def test_all_three_members_have_settled() -> None:
-    """If too few candidates know the last prices, the epoch starts afresh in the same round."""
+@pytest.mark.parametrize(
+    ("away", "noted"),
+    [((1, 2, 4, 5), ["No agent passed on the state of the last epoch"]), (range(6, 14), [])],
+    ids=["too few candidates know the last prices", "too few nodes were left to find any"],
+)
+def test_an_epoch_whose_prices_too_few_know_is_not_continued(
+    away: Sequence[int], noted: list[str]
+) -> None:
+    """Nodes were lost as it settled; the next epoch starts afresh, in the same round."""
     nodes = real_nodes()
-    lost = [nodes.ids[row] for row in (1, 2, 4, 5)]
-    nodes.alter_reply = lambda stage, node_id, reply: (
-        None if stage == Stage.SETTLE and node_id in lost else reply
-    )
-    nodes.play(1)
-    nodes.alter_reply = lambda _stage, _node_id, reply: reply
+    with altered(nodes, Stage.SETTLE, lost, [nodes.ids[row] for row in away]):
+        nodes.play(1)
+    assert epoch_of(nodes).last_sum.num_clients == 20 - len(away)
     plan = nodes.play(2)
     assert not plan.fallback
-    assert "No agent passed on the state of the last epoch" in plan.notes[0]
+    assert [note[: len(said)] for note, said in zip(plan.notes, noted, strict=True)] == noted
     assert not is_warm(nodes)
     assert not nodes.errors
     assert not nodes.play(3).notes
     assert is_warm(nodes)
 
 
-def test_an_epoch_without_prices_is_not_continued() -> None:
-    """If too few nodes are left for prices, nobody knows any, and the next epoch starts afresh."""
-    nodes = real_nodes()
-    away = nodes.ids[6:14]
-    nodes.alter_reply = lambda stage, node_id, reply: (
-        None if stage == Stage.SETTLE and node_id in away else reply
-    )
-    nodes.play(1)
-    assert epoch_of(nodes).last_sum.num_clients == 12
-    nodes.alter_reply = lambda _stage, _node_id, reply: reply
-    assert not nodes.play(2).notes
-    assert not nodes.errors
-    assert not is_warm(nodes)
-
-
 def test_all_agents_may_lie() -> None:
     """After three agents the next epoch starts afresh, in the same round."""
-    nodes = federation(PAILLIER, 3)
+    nodes = federation(PAILLIER)
     play(nodes, 1)
     with_lies(nodes, "keygen", none, 3)
     plan = play(nodes, 2)
     assert not plan.fallback
     assert "No agent passed on the state of the last epoch" in plan.notes[-1]
-    assert not is_warm(nodes)
-
-
-def test_nobody_is_left_who_settled() -> None:
-    """If all nodes are new, the epoch starts afresh, in the same round."""
-    nodes = federation(COMMITTEE, 20)
-    nodes.play(1, present=nodes.ids[:NUM_CLIENTS])
-    plan = nodes.play(2, present=nodes.ids[NUM_CLIENTS:])
-    assert "No agent passed on" in plan.notes[0]
-    assert not plan.fallback
     assert not is_warm(nodes)
 
 
