@@ -13,7 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from protocol.accidents import spoilt
 from protocol.eager import Eager
 from protocol.federation import node_ids, node_policies, skewed_counts
-from protocol.nodes import only_charged
 
 from dubhe_flwr.errors import ProtocolError, QuorumError
 from dubhe_flwr.protocol import Batch, ClientSession, Coordinator, NodeFailure, Plan, Settings
@@ -66,7 +65,6 @@ class Federation(RuleBasedStateMachine):
         for node_id, policy in zip(IDS, policies, strict=True):
             willing = partial(self.is_willing, node_id)
             self.sessions[node_id] = ClientSession(replace(policy, willing=willing))
-        self.requests: dict[int, list[Any]] = {node_id: [] for node_id in IDS}
         self.replies: dict[int, list[Any]] = {node_id: [] for node_id in IDS}
         self.server_round = 0
         self.state = self.selector.initial_state()
@@ -125,7 +123,6 @@ class Federation(RuleBasedStateMachine):
         """Let a node answer the current batch."""
         assert self.batch is not None
         fields = self.batch.header.seal(self.batch.requests[node_id])
-        self.requests[node_id].append(fields)
         try:
             reply = self.sessions[node_id].handle(fields)
         except ProtocolError as error:
@@ -218,35 +215,10 @@ class Federation(RuleBasedStateMachine):
         if old := [reply for reply in replies if (reply["epoch"], reply["sequence"]) != now]:
             self.inbox[node_id] = self.replayed[node_id] = self.random.choice(old)
 
-    @rule(node_id=nodes, again=st.integers(1, 3))
-    def replay_requests(self, node_id: int, again: int) -> None:
-        """Deliver old requests again: the node refuses each and stays as it is."""
-        session = self.sessions[node_id]
-        before = session.memory
-        for request in self.requests[node_id][-again:]:
-            if before.remembers(request["epoch"]) and request["epoch"] != before.epoch:
-                with pytest.raises(ProtocolError):
-                    session.handle(request)
-                assert session.memory is before
-
-    @precondition(lambda self: any(self.requests.values()))
-    @rule(node_id=nodes)
-    def spoil_a_request(self, node_id: int) -> None:
-        """Deliver a damaged request: the node refuses it, or answers in vain."""
-        session = self.sessions[node_id]
-        before = session.memory
-        for request in self.requests[node_id][-1:]:
-            changed = spoilt(request, self.random)
-            try:
-                session.handle(changed)
-            except ProtocolError:
-                assert only_charged(before, session.memory, changed)
-
     @rule(node_id=nodes)
     def restart_a_node(self, node_id: int) -> None:
         """Bring a node back without its memory."""
         self.sessions[node_id] = ClientSession(self.sessions[node_id].policy)
-        self.requests[node_id].clear()
 
     @rule(node_id=nodes)
     def change_ones_mind(self, node_id: int) -> None:
