@@ -1,7 +1,7 @@
 """A federation in memory: nodes, a server that drives a selector, and hooks for every fault."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
@@ -275,14 +275,13 @@ def encrypted(node: Membership, field: str, values: ArrayLike) -> bytes:
 def fingerprint(value: object) -> object:
     """Return a value that differs whenever anything inside differs."""
     inner: Any = value
-    if type(value) in {int, bytes, str}:
-        return value
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if is_dataclass(value):
-        inner = [getattr(value, field.name) for field in fields(value)]
+        inner = [getattr(value, name) for name in value.__dataclass_fields__]
     elif isinstance(value, Mapping):
         inner = [*value, *value.values()]
     elif not isinstance(value, list | tuple):
         return value
-    return type(value), tuple(map(fingerprint, inner))
+    # Most of what is inside holds nothing else.
+    return type(value), [v if type(v) in {int, bytes, str} else fingerprint(v) for v in inner]
