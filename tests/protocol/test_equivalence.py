@@ -115,7 +115,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("num_cases", [15, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("num_cases", [10, pytest.param(200, marks=pytest.mark.slow)])
 def test_encryption_changes_nothing(num_cases: int) -> None:
     """Probabilities, selections, sums, the best and participants agree, bit for bit."""
     settings(max_examples=num_cases)(given(case=cases())(lambda case: check(**case)))()

@@ -84,5 +84,5 @@ def test_a_spent_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in ((prices, "_LATER"), (reference_prices, "LATER")):
         monkeypatch.setattr(module, name, 1.0)  # or it would take many epochs
     rule, most = Prices(noise=1.2), 5
-    lengths = check_epochs(UNEQUAL, 10, rule=rule, equal_weights=False, determination=Tries(1, 3))
+    lengths = check_epochs(UNEQUAL, 8, rule=rule, equal_weights=False, determination=Tries(1, 3))
     assert sum(lengths) > most
