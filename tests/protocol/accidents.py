@@ -9,7 +9,7 @@ from dubhe_flwr.protocol import Fields, Stage
 INTEGERS = (0, 1, -1, 2, 3, 7, 9, 2**20, 2**31, 2**53, 2**62, 2**63 - 1, -(2**63), 2**63, 10**5000)
 FLOATS = (0.0, -0.0, 1.0, -1.0, 1e308, float("nan"), float("inf"), -float("inf"))
 TEXTS = ("", "join", "3", "\ud800", "a" * 300, "ünïcode")
-OTHERS = (True, False, None, [], [1], (1,), {}, {"a": 1}, bytearray(8), 1j, object())
+OTHERS: Any = (True, False, None, [], [1], (1,), {}, {"a": 1}, bytearray(8), 1j, object())
 SIZES = (0, 1, 8, 16, 32, 64, 128, 129)
 
 
