@@ -2,27 +2,21 @@
 
 import random
 import struct
-from collections.abc import Callable
 from typing import Any
 
 from dubhe_flwr.protocol import Fields, Stage
 
 INTEGERS = (0, 1, -1, 2, 3, 7, 9, 2**20, 2**31, 2**53, 2**62, 2**63 - 1, -(2**63), 2**63, 10**5000)
 FLOATS = (0.0, -0.0, 1.0, -1.0, 1e308, float("nan"), float("inf"), -float("inf"))
+TEXTS = ("", "join", "3", "\ud800", "a" * 300, "ünïcode")
+OTHERS: Any = (True, False, None, [], [1], (1,), {}, {"a": 1}, bytearray(8), 1j, object())
+SIZES = (0, 1, 8, 16, 32, 64, 128, 129)
 
 
 def anything(rng: random.Random) -> Any:
     """Return any value, of any type."""
-    makers: list[Callable[[], Any]] = [
-        lambda: rng.choice(INTEGERS),
-        lambda: rng.choice(FLOATS),
-        lambda: rng.random() < 0.5,
-        lambda: rng.randbytes(rng.choice((0, 1, 8, 16, 32, 64, 128, 129))),
-        lambda: struct.pack(">d", rng.choice(FLOATS)) * rng.randrange(4),
-        lambda: rng.choice(("", "join", "3", "\ud800", "a" * 300, "ünïcode")),
-        lambda: rng.choice((None, [], [1], (1,), {}, {"a": 1}, bytearray(8), 1j, object())),
-    ]
-    return rng.choice(makers)()
+    bytes_ = (rng.randbytes(rng.choice(SIZES)), struct.pack(">d", rng.choice(FLOATS)))
+    return rng.choice(rng.choice((INTEGERS, FLOATS, TEXTS, OTHERS, bytes_)))
 
 
 def of_the_same_type(value: object, rng: random.Random) -> Any:
@@ -35,13 +29,12 @@ def of_the_same_type(value: object, rng: random.Random) -> Any:
         return rng.choice(["", value + "x", value[1:], value.upper(), *Stage])
     assert isinstance(value, bytes)
     position = rng.randrange(len(value) + 1)
-    flipped = bytearray(value)
-    if position < len(value):
-        flipped[position] ^= 1 << rng.randrange(8)
+    start, end = value[:position], value[position:]
+    flipped = start + bytes(byte ^ (1 << rng.randrange(8)) for byte in end[:1]) + end[1:]
     return rng.choice(
         [
-            bytes(flipped), value[:position], value[position:], value + value[:position],
-            value[::-1], bytes(len(value)), b"\xff" * len(value), rng.randbytes(len(value)),
+            flipped, start, end, value + start, value[::-1], bytes(len(value)),
+            b"\xff" * len(value), rng.randbytes(len(value)),
         ]
     )  # fmt: skip
 

@@ -1,8 +1,8 @@
 """A federation in memory: nodes, a server that drives a selector, and hooks for every fault."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache, partial
+from dataclasses import dataclass, is_dataclass
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
@@ -121,23 +121,12 @@ class Federation(Generic[StateT]):
         self, server_round: int, present: Nodes = None, eligible: Nodes = None
     ) -> Batch | Plan:
         """Begin a round with these nodes, or all."""
-        before = fingerprint(self.state)
-        old = self.state
-        self.state, outcome = self.selector.begin_round(
-            old, server_round, self.ids if present is None else present, eligible
-        )
-        assert fingerprint(old) == before
-        return outcome
+        ids = self.ids if present is None else present
+        return self._go_on(self.selector.begin_round, server_round, ids, eligible)
 
     def step(self, replies: Mapping[int, Reply]) -> Batch | Plan:
         """Let the server go on."""
-        before = fingerprint(self.state)
-        old = self.state
-        try:
-            self.state, outcome = self.selector.step(old, replies)
-        finally:
-            assert fingerprint(old) == before
-        return outcome
+        return self._go_on(self.selector.step, replies)
 
     def play(self, server_round: int, present: Nodes = None, eligible: Nodes = None) -> Plan:
         """Play a round to its plan."""
@@ -165,6 +154,15 @@ class Federation(Generic[StateT]):
         """Return the stages that the network carried, without repetitions."""
         seen = [exchange.stage for exchange in self.exchanges]
         return [stage for stage, last in zip(seen, ["", *seen], strict=False) if stage != last]
+
+    def _go_on(self, take_step: Callable[..., Any], *args: Any) -> Batch | Plan:
+        old, before = self.state, fingerprint(self.state)
+        outcome: Batch | Plan
+        try:
+            self.state, outcome = take_step(old, *args)
+        finally:
+            assert fingerprint(old) == before
+        return outcome
 
     def _carry(self, stage: str, node_id: int, request: Fields) -> Reply | None:
         altered = self.alter_request(stage, node_id, request)
@@ -276,20 +274,14 @@ def encrypted(node: Membership, field: str, values: ArrayLike) -> bytes:
 
 def fingerprint(value: object) -> object:
     """Return a value that differs whenever anything inside differs."""
-    kind: Any = type(value)
     inner: Any = value
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if is_dataclass(value):
-        inner = [getattr(value, name) for name in _names_of(kind)]
+        inner = [getattr(value, name) for name in value.__dataclass_fields__]
     elif isinstance(value, Mapping):
         inner = [*value, *value.values()]
     elif not isinstance(value, list | tuple):
         return value
     # Most of what is inside holds nothing else.
-    return kind, tuple([v if type(v) in (int, bytes, str) else fingerprint(v) for v in inner])
-
-
-@cache
-def _names_of(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+    return type(value), [v if type(v) in {int, bytes, str} else fingerprint(v) for v in inner]

@@ -13,18 +13,17 @@ from dubhe_flwr.protocol.simulated_nodes import SimulatedNodes
 from dubhe_flwr.rules import Paper, Prices
 
 COUNTS = skewed_counts(30)
-SETTINGS: dict[str, dict[str, Any]] = {
-    "prices": {"rule": Prices(), "num_participants": 6},
-    "weighted": {"rule": Prices(), "num_participants": 6, "equal_weights": False},
-    "one try": {"rule": Prices(), "num_participants": 9, "tries": 1, "pool": 2},
-    "search": {"rule": Paper((1, 4), "search"), "num_participants": 5, "rounds_per_draw": 2},
-}
+PRICES: dict[str, Any] = {"rule": Prices(), "num_participants": 6}
 
 
-def federation(**settings: Any) -> Federation[Any]:
-    """Return thirty nodes that register every other round."""
+def federation(num_willing: int = 0, **settings: Any) -> Federation[Any]:
+    """Return nodes that register every other round, some of which decide for themselves."""
     usual: dict[str, Any] = {"simulation": "plain", "registration_interval": 2}
-    return dubhe(COUNTS, **usual | settings)
+    nodes = dubhe(COUNTS, **usual | settings)
+    for node_id in nodes.ids[:num_willing]:
+        own = replace(nodes.policies[node_id], willing=lambda server_round: server_round != 2)
+        nodes.policies[node_id] = own
+    return nodes
 
 
 def rounds(nodes: Federation[Any], played: SimulatedNodes | None) -> list[Plan]:
@@ -43,34 +42,24 @@ def rounds(nodes: Federation[Any], played: SimulatedNodes | None) -> list[Plan]:
     return plans
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_the_server_answers_as_the_nodes_would(settings: dict[str, Any]) -> None:
-    """The same plans, to the byte, by one message to a node in each epoch."""
-    itself, played = federation(**settings), federation(**settings)
+@pytest.mark.parametrize(
+    ("settings", "num_willing"),
+    [
+        (PRICES, 0),
+        (PRICES | {"equal_weights": False}, 2),
+        ({"rule": Prices(), "num_participants": 9, "tries": 1, "pool": 2}, 2),
+        ({"rule": Paper((1, 4), "search"), "num_participants": 5, "rounds_per_draw": 2}, 0),
+    ],
+    ids=["prices", "weighted", "one try", "search"],
+)
+def test_the_server_answers_as_the_nodes_would(settings: Any, num_willing: int) -> None:
+    """The same plans, to the byte, by one message in each epoch to a node without `willing`."""
+    itself, played = (federation(num_willing, **settings) for _ in range(2))
     assert rounds(played, SimulatedNodes()) == rounds(itself, None)
-    assert len(played.exchanges) == 2 * len(COUNTS)
-    assert played.stages() == [Stage.JOIN]
-
-
-def test_a_node_with_willing_answers_for_itself() -> None:
-    """A node with `willing` answers for itself; the server's process answers for the rest."""
-    both = federation(**SETTINGS["one try"]), federation(**SETTINGS["one try"])
-    for nodes in both:
-        for node_id in nodes.ids[:2]:
-            own = replace(nodes.policies[node_id], willing=lambda server_round: server_round != 2)
-            nodes.policies[node_id] = own
-    assert rounds(both[1], SimulatedNodes()) == rounds(both[0], None)
-    asked = {e.node_id for e in both[1].exchanges if e.stage != Stage.JOIN}
-    assert asked == set(both[1].ids[:2])
-
-
-def test_encrypted_nodes_do_not_report_their_labels() -> None:
-    """Under encryption no node tells its labels, and each answers for itself."""
-    nodes = federation(**SETTINGS["prices"] | {"simulation": "encrypted"})
-    rounds(nodes, SimulatedNodes())
-    replies: list[Any] = [e.reply for e in nodes.exchanges]
-    assert not any("label-counts" in reply for reply in replies)
-    assert {e.node_id for e in nodes.exchanges if e.stage == Stage.PARTICIPATE} == set(nodes.ids)
+    asked = [exchange.node_id for exchange in played.exchanges if exchange.stage == Stage.JOIN]
+    assert sorted(asked) == sorted(2 * played.ids)
+    later = {exchange.node_id for exchange in played.exchanges if exchange.stage != Stage.JOIN}
+    assert later == set(played.ids[:num_willing])
 
 
 @pytest.mark.parametrize(
@@ -78,11 +67,16 @@ def test_encrypted_nodes_do_not_report_their_labels() -> None:
     [("plain", b"odd"), ("plain", bytes(16)), ("plain", NodeFailure("")), ("encrypted", bytes(32))],
 )
 def test_impossible_counts_exclude_only_their_node(simulation: str, told: Any) -> None:
-    """Missing, false or unexpected numbers, and an error, each exclude only that node."""
-    nodes = federation(**SETTINGS["prices"] | {"simulation": simulation})
+    """False or unexpected numbers, or an error; under encryption no other node tells any."""
+    nodes = federation(**PRICES, simulation=simulation)
     spoilt = nodes.ids[4]
     answer = (lambda r: {**r, "label-counts": told}) if isinstance(told, bytes) else lambda _: told
     nodes.alter_reply = lambda stage, node_id, reply: (
         answer(reply) if (stage, node_id) == (Stage.JOIN, spoilt) else reply
     )
     assert [plan.num_registered for plan in rounds(nodes, SimulatedNodes())] == [29] * 4
+    if simulation == "encrypted":
+        replies: list[Any] = [e.reply for e in nodes.exchanges if e.node_id != spoilt]
+        assert not any("label-counts" in reply for reply in replies)
+        asked = {e.node_id for e in nodes.exchanges if e.stage == Stage.PARTICIPATE}
+        assert asked == set(nodes.ids) - {spoilt}

@@ -14,15 +14,15 @@ from adversary.test_committee import (
     vault_of,
 )
 from protocol.federation import registered
-from protocol.nodes import seal
 
-from dubhe_flwr.errors import InvalidCiphertextError, RefusedError, UntrustedError
+from dubhe_flwr.errors import InvalidCiphertextError, ProtocolError, RefusedError
 from dubhe_flwr.he import pads
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.committee import _opened_statement
-from dubhe_flwr.protocol.wire.messages import RegisterRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION
+
+APPOINTMENT = ("member-keys", "roster", "group-digest", "sealed-key", "signatures")
 
 
 def asked(nodes: Nodes, stage: Stage, row: int) -> tuple[int, Any]:
@@ -49,6 +49,17 @@ def test_a_member_takes_no_other_place() -> None:
         nodes.handle(member, moved)
 
 
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_roster_has_samples_in_weighted_epochs_only(*, weighted: bool) -> None:
+    """A server cannot weight nodes that agreed to equal weights, or the reverse."""
+    nodes = federation(equal_weights=not weighted)
+    member, request = asked(nodes, Stage.APPOINT, 0)
+    told = {} if weighted else {"roster.num-examples": numbers(*[5] * 20)}
+    others = {name: value for name, value in request.items() if name != "roster.num-examples"}
+    with pytest.raises(RefusedError, match="belong to weighted epochs only"):
+        nodes.handle(member, others | told)
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -66,36 +77,29 @@ def test_a_sum_of_another_shape_is_not_opened(change: dict[str, bytes], reason: 
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("pinned", "change", "reason"),
     [
-        ({"committee.group-digest": bytes(32)}, "not the one that was announced"),
-        ({"committee.member-keys": bytes(96)}, "A committee has three members"),
+        (False, {"group-digest": bytes(32)}, "not the one that was announced"),
+        (False, {"member-keys": bytes(96)}, "A committee has three members"),
+        (True, {"signatures": None}, "have not signed"),
+        (True, dict.fromkeys(APPOINTMENT), "A committee opens the sums"),
     ],
 )
-def test_a_committee_that_cannot_work_is_refused(change: dict[str, bytes], reason: str) -> None:
-    """A node without pinned keys notices it, too."""
-    nodes = federation(pinned=False)
+def test_a_committee_that_cannot_work_is_refused(
+    pinned: bool, change: dict[str, bytes | None], reason: str
+) -> None:
+    """A node registers only with a committee, and notices most mistakes without pinned keys."""
+    nodes = federation(pinned=pinned)
     node_id, request = asked(nodes, Stage.REGISTER, 12)
-    with pytest.raises(RefusedError, match=reason):
-        nodes.handle(node_id, {**request, **change})
+    spoilt = request | {f"committee.{name}": value for name, value in change.items()}
+    with pytest.raises(ProtocolError, match=reason):
+        nodes.handle(node_id, {name: value for name, value in spoilt.items() if value is not None})
 
 
-def test_members_have_to_sign() -> None:
-    """A node with pinned keys registers with no others."""
-    nodes = federation()
-    node_id, request = asked(nodes, Stage.REGISTER, 12)
-    unsigned = {name: what for name, what in request.items() if name != "committee.signatures"}
-    with pytest.raises(UntrustedError, match="have not signed"):
-        nodes.handle(node_id, unsigned)
-
-
-def test_a_node_registers_once_and_only_with_a_committee() -> None:
+def test_a_node_registers_once() -> None:
     """A second registration would contain its labels once more."""
     nodes = federation()
     node_id, request = asked(nodes, Stage.REGISTER, 12)
-    alone = seal(request["epoch"], Stage.REGISTER, request["sequence"], RegisterRequest(20))
-    with pytest.raises(RefusedError, match="A committee opens the sums"):
-        nodes.handle(node_id, alone)
     nodes.handle(node_id, request)
     with pytest.raises(RefusedError, match="already registered in this epoch"):
         nodes.handle(node_id, {**request, "sequence": 50})
@@ -105,12 +109,11 @@ def test_a_node_registers_once_and_only_with_a_committee() -> None:
     ("field", "spoil", "refused"),
     [
         ("sums", lambda sums: sums[1:], r"^The sum is not valid\.$"),
-        ("proofs", lambda proofs: proofs[1:], r"^The sum is not valid\.$"),
         ("proofs", lambda _proofs: b"", r"^The sum is not valid\.$"),
         ("sums", lambda sums: sums[:-1] + flipped(sums[-1:]), "^Member 3 .* has not proved"),
         ("proofs", flipped, "^Member 1 of the committee has not proved"),
     ],
-    ids=["size", "size of the proofs", "no proofs", "part", "proof"],
+    ids=["size", "no proofs", "part", "proof"],
 )
 def test_an_altered_part_opens_no_sum(field: str, spoil: Any, refused: str) -> None:
     """A node names the member whose proof does not fit its part."""

@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol.wire.codec import decode, encode, wire_size
@@ -36,29 +34,17 @@ class Example:
     some_numbers: tuple[int, ...] | None = None
 
 
-int64 = st.integers(-(2**63), 2**63 - 1)
-floats = st.floats(allow_nan=False)
-text = st.text("\0a.é€😀")  # one to four bytes each; all of Unicode would take seconds to list
-inner = st.builds(Inner, int64, st.none() | text)
-examples = st.builds(
-    Example,
-    st.booleans(),
-    int64,
-    floats,
-    text,
-    st.binary(),
-    st.lists(int64).map(tuple),
-    st.lists(floats).map(tuple),
-    inner,
-    st.none() | inner,
-    st.none() | st.lists(int64).map(tuple),
-)
 EXAMPLE = Example(True, 1, 0.5, "a", b"b", (3, 4), (0.25,), Inner(5))
 
 
-@given(message=examples)
-@example(message=replace(EXAMPLE, number=2**63 - 1))
-@example(message=replace(EXAMPLE, number=-(2**63)))
+@pytest.mark.parametrize(
+    "message",
+    [
+        replace(EXAMPLE, number=2**63 - 1, share=float("inf"), name="\0é€😀", data=bytes(2)),
+        replace(EXAMPLE, number=-(2**63), share=-0.0, name="", data=b"", shares=()),
+        replace(EXAMPLE, inner_two=Inner(6, ""), some_numbers=(2**63 - 1, -(2**63))),
+    ],
+)
 def test_round_trip(message: Example) -> None:
     """Every message comes back as it was, with the largest and the smallest number as well."""
     assert decode(Example, encode(message)) == message
@@ -78,50 +64,31 @@ def test_fields_are_flat_and_plain() -> None:
     assert decode(Example, plain | more) == whole
 
 
-@pytest.mark.parametrize("name", encode(EXAMPLE))
-def test_every_field_is_needed(name: str) -> None:
-    """A message without one of its fields is refused."""
-    fields = {n: value for n, value in encode(EXAMPLE).items() if n != name}
-    with pytest.raises(MalformedMessageError, match=name):
-        decode(Example, fields)
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("flag", 1),
-        ("flag", "true"),
-        ("number", True),
-        ("number", 1.0),
-        ("number", "1"),
-        ("number", 2**63),
-        ("number", -(2**63) - 1),
+        *((name, None) for name in encode(EXAMPLE)),
+        *(("flag", 1), ("number", True), ("number", 1.0), ("share", 1), ("name", b"a")),
+        *(("number", 2**63), ("number", -(2**63) - 1)),
         pytest.param("number", 10**5000, id="number of 5000 digits"),
-        ("share", 1),
-        ("name", b"a"),
-        ("data", "b"),
-        ("data", bytearray(b"b")),
-        ("data", [b"b"]),
-        ("whole-numbers", (3, 4)),
-        ("whole-numbers", [3, 4]),
-        ("whole-numbers", bytes(7)),
-        ("whole-numbers", bytearray(8)),
-        ("shares", bytes(9)),
-        ("inner-one.number", "5"),
-        ("inner-two.number", None),
-        ("inner-two.note", "no number beside"),
-        ("inner-two.notes", ""),
-        ("some-numbers", bytes(7)),
-        ("some-numbers", None),
+        *(("data", "b"), ("data", bytearray(b"b"))),
+        *(("whole-numbers", (3, 4)), ("whole-numbers", bytes(7)), ("shares", bytes(9))),
+        *(("whole-numbers", bytearray(8)), ("some-numbers", bytes(7)), ("some-numbers", [])),
+        *(("inner-one.number", "5"), ("inner-two.number", "5"), ("inner-two.note", "alone")),
     ],
 )
 def test_a_value_of_another_type_is_refused(name: str, value: object) -> None:
     """Types are exact: no bool for an int, no int for a float, and 64 bits for an int."""
+    fields: dict[str, object] = {**encode(EXAMPLE), name: value}
     with pytest.raises(MalformedMessageError):
-        decode(Example, {**encode(EXAMPLE), name: value})
+        decode(Example, fields)
+    if value is None:  # missing
+        del fields[name]
+        with pytest.raises(MalformedMessageError, match=name):
+            decode(Example, fields)
 
 
-@pytest.mark.parametrize("name", ["whole_numbers", "inner-one", "inner-one.x", "x", 7, ("x",)])
+@pytest.mark.parametrize("name", ["whole_numbers", "inner-one", "inner-two.notes", 7, ("x",)])
 def test_an_unknown_field_is_refused(name: object) -> None:
     """A field with an unknown name, or a name that is not a string, is refused."""
     fields: dict[Any, Any] = {**encode(EXAMPLE), name: 1}

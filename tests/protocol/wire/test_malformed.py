@@ -4,49 +4,36 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
+from protocol import nodes as of_nine
 from protocol.accidents import spoilt
 from protocol.eager import Eager
-from protocol.federation import Federation, dubhe, skewed_counts
-from protocol.nodes import only_charged, set_policy, signing_key
+from protocol.nodes import only_charged, set_policy
 
-from dubhe_flwr.core.distribution import fixed_point_distribution
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy
-from dubhe_flwr.protocol.coordinator.context import CoordinatorState
-from dubhe_flwr.rules import Paper
 
-NUM_CLIENTS = 12
-COUNTS = skewed_counts(NUM_CLIENTS) * 31415 + 27182
-
-
-def federation(*, pinned: bool = False) -> Federation[CoordinatorState]:
-    """Return twelve nodes and a server that searches; with pinned keys, it uses prices."""
-    rule = Eager(0.1, 1.0) if pinned else Paper((1, 2, 4), "search")
-    nodes = dubhe(COUNTS, rule=rule, num_participants=3, tries=3, max_registered=20)
-    if pinned:
-        keys = [signing_key(number) for number in range(NUM_CLIENTS)]
-        for node_id, key in zip(nodes.ids, keys, strict=True):
-            own = PinnedKeys(key, [other.public_key() for other in keys])
-            set_policy(nodes, node_id, pinned=own)
-    return nodes
-
-
+COUNTS = of_nine.COUNTS * 31415 + 27182
 Situation = tuple[NodePolicy, Memory, Fields]
 
 
 @pytest.fixture(scope="module")
 def situations() -> list[Situation]:
-    """Each request of a round, and the memories of two nodes it can meet."""
-    found: list[Situation] = []
-    for nodes in (federation(), federation(pinned=True)):
+    """Each request of a round, and the memories of two nodes it can meet.
 
-        def note(
-            _stage: str, node_id: int, request: Fields, nodes: Federation[Any] = nodes
-        ) -> Fields:
+    One server searches; the other one's nodes have pinned keys, and it uses prices.
+    """
+    found: list[Situation] = []
+    searching = of_nine.federation(thresholds="search")
+    for nodes in (searching, of_nine.pinned_federation(rule=Eager(0.1, 1.0))):
+        for node_id, counts in zip(nodes.ids, COUNTS, strict=True):
+            set_policy(nodes, node_id, label_counts=partial(np.array, counts))
+
+        def note(_stage: str, node_id: int, request: Fields, nodes: Any = nodes) -> Fields:
             for other in (node_id, nodes.ids[0]):
                 session = nodes.session(other)
                 found.append((session.policy, session.memory, request))
@@ -60,8 +47,6 @@ def situations() -> list[Situation]:
 def secrets(memories: Iterable[Memory]) -> set[str]:
     """Return everything that no text may contain, as it would be written."""
     found = {str(count) for row in COUNTS for count in row}
-    shares = (share for row in COUNTS for share in fixed_point_distribution(row).tolist())
-    found |= {str(share) for share in shares if share > 10_000}
     for kept in (memory.joined for memory in memories):
         if kept is None:
             continue

@@ -1,13 +1,26 @@
 """Tests of the bodies: each accepts what it specifies and nothing else."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
-from protocol.wire.examples import example
+from vectors.exchange import messages
+from vectors.inputs import untyped
+from vectors.reference import fields_of
 
 from dubhe_flwr.errors import MalformedMessageError
-from dubhe_flwr.protocol.wire.messages import JoinRequest, Roster
+from dubhe_flwr.protocol.wire.codec import decode
+from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, Roster
+from dubhe_flwr.protocol.wire.statements import parameters_digest
+
+CASES: Final = {case["name"]: case for case in messages()}
+
+
+def example(name: str) -> Any:
+    """Return a message of the vectors, such as `join request`."""
+    kinds = REQUESTS if CASES[name]["kind"] == "request" else REPLIES
+    return decode(kinds[CASES[name]["stage"]], fields_of(untyped(CASES[name]["values"])))
+
 
 JOIN, JOINED = example("join request"), example("join reply, weighted")
 PARTICIPATE = example("participate request")
@@ -18,8 +31,7 @@ PARTICIPATE = example("participate request")
     [
         (JOIN, {"rule": "a" * 2**16, "rule_settings": " " * 2**16}),
         (JOIN, {"num_participants": 1, "min_cohort": 1, "max_clients": 1}),
-        (JOIN, {"max_draws": 0}),
-        (JOIN, {"pool": 1}),
+        (JOIN, {"max_draws": 0, "pool": 1}),
         (PARTICIPATE, {"num_clients": 1, "first_round": 1, "num_rounds": 1, "num_tries": 1}),
         (PARTICIPATE, {"num_rounds": 2**10, "num_tries": 2**10}),
         (example("settle request"), {"num_clients": 1, "exchange": 0}),
@@ -53,8 +65,13 @@ def test_a_value_beyond_the_limit_is_refused(message: Any, change: Any, match: s
 
 def test_volunteers_and_what_their_draws_cost() -> None:
     """One draw for 4 K volunteers tells as much as four; at most N / 4 + 7 volunteer."""
-    assert isinstance(JOIN, JoinRequest)
     wanted = [replace(JOIN, pool=pool).num_volunteers(400) for pool in (1, 4, 100)]
     assert wanted == [4, 16, 107]
     cost = [replace(JOIN, pool=pool).draws_charged(3, 20) for pool in (1, 2, 4)]
     assert cost == [3, 6, 9]
+
+
+def test_text_without_a_utf_8_form_has_a_digest() -> None:
+    """A server that announces it gets a refusal, not a node that fails."""
+    digests = {parameters_digest(replace(JOIN, rule=rule)) for rule in ("\ud800", "\ud801", "?")}
+    assert len(digests) == 3

@@ -8,15 +8,9 @@ import pytest
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.protocol.wire.terms import Terms
-from dubhe_flwr.rules import Paper, Prices
+from dubhe_flwr.rules import Paper
 
-
-def announced(rule: Paper | Prices, **changes: Any) -> JoinRequest:
-    """Return what is announced of an epoch under a rule."""
-    return replace(JoinRequest(rule.name, rule.to_json(), 20, 2048, 1000, 3, 1000), **changes)
-
-
-ANNOUNCED = announced(Paper((1, 2, 10)))
+ANNOUNCED = JoinRequest("paper", Paper((1, 2, 10)).to_json(), 20, 2048, 1000, 3, 1000)
 
 
 @pytest.mark.parametrize(
@@ -39,9 +33,8 @@ def test_terms_that_cannot_work_are_refused(change: dict[str, Any], num_classes:
 @pytest.mark.parametrize(
     ("change", "num_classes"),
     [
-        ({"key_bits": 8192}, 10),
+        ({"key_bits": 8192, "max_clients": 2**42 - 1}, 10),
         ({"key_bits": 512}, 10),
-        ({"max_clients": 2**42 - 1}, 10),
         ({"rule_settings": Paper((4096,)).to_json()}, 4096),
     ],
 )
