@@ -15,7 +15,6 @@ from dubhe_flwr.protocol.plan import StageReport
 @pytest.mark.parametrize(
     ("newcomers", "options", "early"),
     [
-        (1, {"max_unregistered": 0.0}, False),
         (2, {"max_unregistered": 0.0}, False),
         (3, {"max_unregistered": 0.0}, True),
         (3, {"max_unregistered": 0.25}, True),
@@ -91,16 +90,13 @@ def test_spent_draws_cause_an_early_registration() -> None:
 @pytest.mark.parametrize(
     ("good", "refusals", "lost", "refused"),
     [
-        pytest.param(3, 0, 0, False, id="all agree"),
         pytest.param(0, 3, 0, True, id="all refuse"),
-        pytest.param(5, 5, 0, False, id="half agree"),
         pytest.param(4, 5, 1, False, id="no majority refuses"),
         pytest.param(4, 6, 0, True, id="a majority refuses"),
         pytest.param(2, 1, 0, True, id="one short of a cohort, since one refuses"),
         pytest.param(2, 1, 7, True, id="the same where many are lost"),
         pytest.param(2, 0, 1, False, id="one short of a cohort, since one is lost"),
         pytest.param(1, 1, 8, False, id="too few even without the refusal"),
-        pytest.param(0, 0, 3, False, id="all lost"),
         pytest.param(3, 2, 5, False, id="a cohort of many, and some refuse"),
     ],
 )
