@@ -118,20 +118,6 @@ class TestWho:
         assert by_chance(plan, set(nodes.ids))
 
 
-def test_nodes_without_an_alias_come_last() -> None:
-    """Known aliases change nothing; other nodes are named by their ids."""
-    nodes = federation(quorum=4)
-    named = nodes.ids[:3]
-    for node_id, alias in zip(named, ("tablet", "laptop", "10"), strict=True):
-        nodes.policies[node_id] = replace(nodes.policies[node_id], alias=alias)
-    silent(nodes, "join", *named)
-    unnamed = max(nodes.ids[3:])
-    plan = nodes.play(1, [unnamed, *named])
-    assert plan.fallback
-    assert plan.aliases == ("10", "laptop", "tablet", str(unnamed))
-    assert plan.participants == (named[2], named[1], named[0], unnamed)
-
-
 def test_a_failed_draw_keeps_the_epoch() -> None:
     """A round that failed at its draw costs no registration."""
     nodes = federation()

@@ -5,14 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import epoch_of, skewed_counts
+from protocol.federation import skewed_counts
 from protocol.server import (
     Nodes,
-    agents_in_turn,
-    alter,
     awaiting,
     federation,
-    lost,
     tasks_of,
     with_liars,
 )
@@ -44,24 +41,6 @@ def standing_in(nodes: Nodes, stand_in: int) -> Batch:
     assert isinstance(outcome, Batch)
     assert list(outcome.requests) == [stand_in]
     return outcome
-
-
-def test_the_next_agent_gets_tries_without_its_data() -> None:
-    """Only the rounds of the agent that failed are determined again, and its sums are spent."""
-    nodes = federation(N, rounds_per_draw=4)
-    batch = nodes.until("determine")
-    before = tasks_of(nodes)
-    failing, _, successor = agents_in_turn(nodes)[2:5]
-    alter(nodes, "determine", lost, [failing])
-    outcome = nodes.step(nodes.deliver(batch))
-    ((server_round, (agent, task)),) = tasks_of(nodes).items()
-    assert (server_round, agent) == (3, successor)
-    assert nodes.ids.index(agent) not in np.concatenate(task.tries)
-    plans = [nodes.finish(outcome), *(nodes.play(r) for r in (2, 3, 4))]
-    assert plans[0].notes == ("An agent did not choose a try.",)
-    after = before | {3: (agent, task)}
-    assert [plan.chosen for plan in plans] == [best(after[r][1]) for r in (1, 2, 3, 4)]
-    assert epoch_of(nodes).num_sums[failing] == len(before[3][1].tries)
 
 
 def test_one_request_has_all_rounds_of_an_agent() -> None:

@@ -12,7 +12,6 @@ from protocol.server import (
     agents_in_turn,
     alter,
     asked,
-    epochs_of,
     federation,
     lost,
     report_of,
@@ -22,18 +21,6 @@ from protocol.server import (
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Batch
 from dubhe_flwr.rules import Prices
-
-
-def test_each_epoch_registers_another_sample() -> None:
-    """At most `max_registered` nodes are asked; the rest do not count as new."""
-    nodes = federation(24, max_registered=9, registration_interval=2, max_unregistered=0.0, tries=1)
-    plans = nodes.rounds(1, 4)
-    assert epochs_of(plans) == [0, 0, 2, 2]
-    assert {plan.num_registered for plan in plans} == {9}
-    first, second = (set(asked(nodes, "join")[start : start + 9]) for start in (0, 9))
-    assert first != second == epoch_of(nodes).invitation.asked
-    assert epoch_of(nodes).invitation.left_out == set(nodes.ids) - second
-    assert len(asked(nodes, "join")) == 18
 
 
 def test_the_sample_is_uniform() -> None:

@@ -9,6 +9,7 @@ from protocol.server import (
     REGISTRATION,
     SEARCH,
     agents_in_turn,
+    alter,
     altered,
     asked,
     everywhere,
@@ -100,16 +101,9 @@ def test_a_node_that_declined_stays_out_of_replaced_epochs() -> None:
     nodes = federation()
     nodes.play(1)
     out = wills(nodes, range(3), lambda server_round: server_round != 2)
-    nodes.alter_reply = lambda stage, node_id, reply: (
-        failed(reply)
-        if stage == "participate"
-        and (node_id not in out or nodes.state.round.num_renewals)
-        and nodes.state.round.num_renewals < 2
-        else reply
-    )
-    batch: Any = nodes.begin(2)
-    while nodes.state.round.num_renewals < 2:
-        batch = nodes.step(nodes.deliver(batch))
+    alter(nodes, "participate", failed, nodes.ids[3:])
+    nodes.step(nodes.deliver(nodes.until("participate", 2)))
+    assert nodes.state.round.num_renewals == 1
     assert nodes.state.round.unwilling == out
 
 
