@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from protocol.server import Nodes, alter, altered, lost, wills
@@ -29,15 +30,6 @@ def by_chance(plan: Plan, nodes: set[int], number: int = 4) -> bool:
     return plan.fallback and len({*plan.participants} & nodes) == len(plan.participants) == number
 
 
-def raising(error: Exception) -> Any:
-    """Return a function that raises an error."""
-
-    def take(*_: Any) -> Any:
-        raise error
-
-    return take
-
-
 class TestErrors:
     """Which errors random selection replaces, and which it does not."""
 
@@ -54,7 +46,7 @@ class TestErrors:
         """Settings errors are always raised, since a run with a typo could go on for days."""
         nodes = federation(on_failure=on_failure)
         replies = nodes.deliver(nodes.until("register"))
-        monkeypatch.setattr(Register, "take", raising(error))
+        monkeypatch.setattr(Register, "take", Mock(side_effect=error))
         with pytest.raises(type(error)) as raised:
             nodes.step(replies)
         assert raised.value is error
@@ -67,7 +59,8 @@ class TestErrors:
         nodes = federation()
         replies = nodes.deliver(nodes.until(kind.__name__.lower()))
         with monkeypatch.context() as patch:
-            patch.setattr(kind, "take", raising(InvalidCiphertextError("No ciphertext.")))
+            error = InvalidCiphertextError("No ciphertext.")
+            patch.setattr(kind, "take", Mock(side_effect=error))
             plan = nodes.finish(nodes.step(replies))
         sentence = "No ciphertext. The clients of this round are chosen at random."
         assert (plan.fallback, plan.notes) == (True, (sentence,))
