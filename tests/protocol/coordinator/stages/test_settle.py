@@ -70,21 +70,6 @@ def test_nodes_without_draws_stay_registered(num_away: int) -> None:
     assert report_of(plan, "participate").accepted == 12
 
 
-def test_draws_of_the_wrong_size_leave_a_node_out() -> None:
-    """The other nodes' draws count."""
-    nodes = searching()
-    victim = nodes.ids[3]
-
-    def longer(reply: Any) -> Any:
-        return reply if "contribution" in reply else {**reply, "draws.decisions": b"\0\0"}
-
-    alter(nodes, "settle", longer, [victim])
-    plan = nodes.play(1)
-    assert report_of(plan, "settle", 1).dropped == {"wrong number of draws": 1}
-    assert victim not in epoch_of(nodes).registered
-    assert len(plan.participants) == 4
-
-
 def test_a_node_that_declines_is_not_drawn_at_random() -> None:
     """A node whose draws decline the round is left out, even if too few nodes settled."""
     nodes = searching(on_failure="random")
