@@ -102,8 +102,10 @@ def test_a_node_that_declined_stays_out_of_replaced_epochs() -> None:
     nodes.play(1)
     out = wills(nodes, range(3), lambda server_round: server_round != 2)
     alter(nodes, "participate", failed, nodes.ids[3:])
-    nodes.step(nodes.deliver(nodes.until("participate", 2)))
-    assert nodes.state.round.num_renewals == 1
+    batch: Any = nodes.step(nodes.deliver(nodes.until("participate", 2)))
+    alter(nodes, "participate", failed)
+    while nodes.state.round.num_renewals < 2:
+        batch = nodes.step(nodes.deliver(batch))
     assert nodes.state.round.unwilling == out
 
 

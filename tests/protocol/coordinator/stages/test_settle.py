@@ -107,11 +107,13 @@ def test_too_few_contributions_end_the_round(goes_on: bool, what: str) -> None:
     """A quorum is needed in each exchange; the next round registers anew."""
     nodes = searching()
 
-    def lose(reply: Any) -> Any:
-        return None if ("contribution" in reply) == goes_on else reply
+    def spoil(reply: Any) -> Any:
+        if goes_on:
+            return {**reply, "contribution": bytes(len(reply["contribution"]))}
+        return reply if "contribution" in reply else None
 
     sentence = f"2 nodes are {what}, fewer than quorum=3"
-    with altered(nodes, "settle", lose, nodes.ids[2:]), pytest.raises(QuorumError, match=sentence):
+    with altered(nodes, "settle", spoil, nodes.ids[2:]), pytest.raises(QuorumError, match=sentence):
         nodes.play(1)
     assert nodes.state.epoch is None
     plan = nodes.play(2)
