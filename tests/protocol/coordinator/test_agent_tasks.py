@@ -73,8 +73,10 @@ def test_the_next_agent_with_sums_left_is_in_none_of_its_own(
         if free[row] and not failed[row] and spent[row] + num_tries <= 4
     ]
     agent = able[0] if able and has_choice(changed, drawn) else None
-    assert isinstance(task, AgentTask) == (agent is not None)
-    if isinstance(task, AgentTask):
+    if agent is None:
+        assert not isinstance(task, AgentTask)
+    else:
+        assert isinstance(task, AgentTask)
         assert task.agent == epoch.registered[agent]
     for members in task.tries:
         assert len(members) == min(num_participants, free.sum())

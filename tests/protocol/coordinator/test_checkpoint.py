@@ -45,11 +45,12 @@ def test_the_saved_seed_goes_on() -> None:
     state = saved(federation())
     with pytest.raises(CheckpointError, match="seed=8 is not the seed 7 of the saved state"):
         federation(seed=8).selector.load_state_dict(state)
-    for settings, is_same in (
+    cases: list[tuple[dict[str, Any], bool]] = [
         ({"seed": None}, True),
         ({"simulation": None}, True),
         ({"simulation": None, "seed": None}, False),
-    ):
+    ]
+    for settings, is_same in cases:
         resumed = federation(**settings).selector.load_state_dict(state)
         assert (resumed.run.seed == 7) == is_same
 
