@@ -1,6 +1,7 @@
 """Tests of the clients that a strategy with configure_fit is offered."""
 
-from typing import Any, cast
+from typing import cast
+from unittest.mock import Mock
 
 import pytest
 from apis import FIT
@@ -13,20 +14,11 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.server import _clients_of
 
 
-class Foreign(ClientProxy):
-    """A client that does not belong to a ServerApp."""
-
-    def get_properties(self, ins: Any, timeout: Any, group_id: Any) -> Any:
-        raise NotImplementedError
-
-    get_parameters = fit = evaluate = reconnect = get_properties
-
-
 def test_clients_without_a_grid_are_refused() -> None:
     """Clients without a Grid are refused, since no mod could answer; the error says what to do."""
     manager = SimpleClientManager()
-    manager.register(Foreign("7"))
-    with pytest.raises(SettingsError, match=r"Client 7 is a Foreign, .* in a ServerApp"):
+    manager.register(Mock(spec=ClientProxy, cid="7"))
+    with pytest.raises(SettingsError, match=r"Client 7 is a Mock, .* in a ServerApp"):
         FIT.dubhe().configure_fit(1, None, manager)
 
 

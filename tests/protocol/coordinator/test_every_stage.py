@@ -19,24 +19,12 @@ from protocol.server import (
 )
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol import Batch, NodeFailure, Stage
+from dubhe_flwr.protocol import Batch, NodeFailure
 from dubhe_flwr.protocol.coordinator.context import Rest
 
 OF_ALL = ("join", "register", "settle", "participate")
 OF_AN_AGENT = ("keygen", "determine")
 EVERY = (*OF_ALL, *OF_AN_AGENT)
-ELSEWHERE = {
-    "hello": "tests/lab/baselines/test_roll_call.py",
-    "appoint": "tests/adversary/test_committee.py",
-    "open": "tests/adversary/test_committee.py",
-}
-"""Stages that these nodes do not have, and the tests of bad replies to them."""
-
-
-def test_every_stage_is_listed() -> None:
-    """A new stage has tests of bad replies, here or elsewhere."""
-    new = set(Stage) - {*EVERY, *ELSEWHERE}
-    assert not new, f"add {new} to OF_ALL or OF_AN_AGENT and to UNFIT, or to ELSEWHERE"
 
 
 def nodes_of(stage: str, **settings: Any) -> Nodes:
@@ -44,23 +32,16 @@ def nodes_of(stage: str, **settings: Any) -> Nodes:
     return federation(**SEARCH if stage == "settle" else {}, **settings)
 
 
-def sized(field: str, reason: str) -> list[tuple[Any, str]]:
-    """Return ways to give a field the wrong size."""
-    return [
-        (lambda r: {**r, field: r[field][1:]}, reason),
-        (lambda r: {**r, field: r[field] + b"\0"}, reason),
-    ]
+def sized(field: str, reason: str) -> tuple[Any, str]:
+    """Return a way to give a field the wrong size."""
+    return lambda r: {**r, field: r[field] + b"\0"}, reason
 
 
-def vectors(*fields: str) -> list[tuple[Any, str]]:
-    """Return ways to spoil fields that should hold ciphertexts."""
+def vector(field: str) -> list[tuple[Any, str]]:
+    """Return ways to spoil a field that should hold ciphertexts."""
     return [
-        *(fault for field in fields for fault in sized(field, "wrong size of ciphertexts")),
-        *(
-            (lambda r, f=f, b=b: {**r, f: b * len(r[f])}, "invalid ciphertext")
-            for f in fields
-            for b in (b"\0", b"\xff")
-        ),
+        sized(field, "wrong size of ciphertexts"),
+        (lambda r: {**r, field: bytes(len(r[field]))}, "invalid ciphertext"),
     ]
 
 
@@ -73,20 +54,23 @@ NO_CHOICE = "no such try"
 UNFIT: dict[str, list[tuple[Any, str]]] = {  # the vectors have malformed replies
     "join": [],
     "keygen": [
-        *sized("sealed-keys", "wrong number of sealed keys"),
-        *sized("modulus", "MalformedMessageError"),
-        (lambda r: {**r, "modulus": bytes(64)}, "MalformedMessageError"),
+        sized("sealed-keys", "wrong number of sealed keys"),
+        sized("modulus", "MalformedMessageError"),
         (lambda r: {**r, "modulus": r["modulus"][:-1] + b"\0"}, "MalformedMessageError"),
         (lambda r: {**r, "signatures": bytes(96)}, "wrong number of signatures"),
     ],
-    "register": vectors("registration", "distribution"),
+    "register": [*vector("registration"), *vector("distribution")],
     "settle": [
-        *vectors("contribution"),
+        *vector("contribution"),
         (lambda r: {k: v for k, v in r.items() if k != "contribution"}, "settled too early"),
+        (
+            lambda r: r if "contribution" in r else {**r, "draws.decisions": b"\0\0"},
+            "wrong number of draws",
+        ),
     ],
     "participate": [
-        *sized("decisions", "wrong number of draws"),
-        *sized("unwilling", "wrong number of draws"),
+        sized("decisions", "wrong number of draws"),
+        sized("unwilling", "wrong number of draws"),
     ],
     "determine": [(answer(*indices), NO_CHOICE) for indices in ((), (0, 0), (3,), (-1,), (2**62,))],
 }
@@ -108,9 +92,8 @@ def test_lost_nodes_are_dropped_and_do_not_train(stage: str, spoil: Any, reason:
     victims = nodes.ids[1:3]
     alter(nodes, stage, spoil, victims)
     plan = nodes.play(1)
-    report = report_of(plan, stage)
-    assert (report.sent, report.accepted, report.dropped) == (12, 10, {reason: 2})
-    assert all(r.dropped == {} for r in plan.stages if r.stage != stage)
+    (report,) = [report for report in plan.stages if report.dropped]
+    assert (report.stage, report.sent, report.dropped) == (stage, 12, {reason: 2})
     assert plan.num_registered == (12 if stage == "participate" else 10)
     assert not set(victims) & {*plan.participants, *asked(nodes, "determine")}
     assert (len(plan.participants), plan.notes, nodes.errors) == (4, (), [])
@@ -154,7 +137,7 @@ def test_silence_ends_the_round(stage: str, on_failure: str) -> None:
 @pytest.mark.parametrize("stage", EVERY)
 def test_replies_of_nodes_that_were_not_asked_are_ignored(stage: str) -> None:
     """Replies of nodes that were not asked are ignored, whatever they send."""
-    nodes, same = (nodes_of(stage, num_clients=24) for _ in range(2))
+    nodes, same = nodes_of(stage), nodes_of(stage)
     batch = nodes.until(stage)
     replies: Any = nodes.deliver(batch)
     known = next(iter(replies.values()))
@@ -167,7 +150,7 @@ def test_replies_of_nodes_that_were_not_asked_are_ignored(stage: str) -> None:
 @pytest.mark.parametrize("settings", [{}, SEARCH, PLAIN], ids=str)
 def test_a_step_can_be_repeated(settings: dict[str, Any]) -> None:
     """The same replies to the same state give the same outcome, in any order of arrival."""
-    nodes = federation(24, rounds_per_draw=2, **settings)
+    nodes = federation(rounds_per_draw=2, **settings)
     outcome = nodes.begin(1)
     while isinstance(outcome, Batch):
         stored, replies = nodes.state, nodes.deliver(outcome)

@@ -15,6 +15,7 @@ ANNOUNCED = JoinRequest(
     "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3, max_draws=12
 )
 JOINED = Membership(bytes(16), 2, ANNOUNCED, b"", (1, 2))
+POLICY = NodePolicy(label_counts=list, alias="1", max_epochs_per_day=2, max_draws_per_day=10)
 
 
 def registered(num_registered: int) -> Registration:
@@ -38,30 +39,26 @@ def test_an_agent_decrypts_fewer_sums_than_half_the_clients(
             spend_sums(spent, number)
 
 
-class TestSpendDay:
-    """The owner's limits for a day, over all epochs."""
+@pytest.mark.parametrize(
+    ("request_", "spent"),
+    [({"num_epochs": 1}, Allowance(5, 2)), ({"num_draws": 6}, Allowance(5, 0, 5))],
+)
+def test_daily_limits_start_again_the_next_day(request_: Any, spent: Allowance) -> None:
+    """A request refused today is answered tomorrow; a simulated node has no such limit."""
+    with pytest.raises(RefusedError, match="has reached its owner's max_epochs_per_day"):
+        spend_day(POLICY, spent, 5, **request_)
+    tomorrow = spend_day(POLICY, spent, 6, **request_)
+    assert tomorrow == spend_day(POLICY, Allowance(6), 6, **request_)
+    simulated = replace(POLICY, simulated=True)
+    assert spend_day(simulated, spent, 5, **request_).day == 5
 
-    POLICY = NodePolicy(label_counts=list, alias="1", max_epochs_per_day=2, max_draws_per_day=10)
 
-    @pytest.mark.parametrize(
-        ("request_", "spent"),
-        [({"num_epochs": 1}, Allowance(5, 2)), ({"num_draws": 6}, Allowance(5, 0, 5))],
-    )
-    def test_daily_limits_start_again_the_next_day(self, request_: Any, spent: Allowance) -> None:
-        """A request refused today is answered tomorrow; a simulated node has no such limit."""
-        with pytest.raises(RefusedError, match="has reached its owner's max_epochs_per_day"):
-            spend_day(self.POLICY, spent, 5, **request_)
-        tomorrow = spend_day(self.POLICY, spent, 6, **request_)
-        assert tomorrow == spend_day(self.POLICY, Allowance(6), 6, **request_)
-        simulated = replace(self.POLICY, simulated=True)
-        assert spend_day(simulated, spent, 5, **request_).day == 5
-
-    @pytest.mark.parametrize(("num_clients", "price"), [(7, 2), (8, 3), (100, 3)])
-    def test_a_day_and_an_epoch_charge_alike(self, num_clients: int, price: int) -> None:
-        """A draw for V volunteers counts as V / K, rounded up, by the clients of the sum."""
-        pool = replace(JOINED, announced=replace(ANNOUNCED, pool=3))
-        request = ParticipateRequest(b"", num_clients, 0, 1, 2, 3)
-        assert price_of(pool, request) == 6 * price
-        assert price_of(replace(pool, registered=Registration()), request) == 6 * price
-        other = replace(request, num_clients=9)
-        assert price_of(replace(pool, registered=registered(num_clients)), other) == 6 * price
+@pytest.mark.parametrize(("num_clients", "price"), [(7, 2), (8, 3), (100, 3)])
+def test_a_day_and_an_epoch_charge_alike(num_clients: int, price: int) -> None:
+    """A draw for V volunteers counts as V / K, rounded up, by the clients of the sum."""
+    pool = replace(JOINED, announced=replace(ANNOUNCED, pool=3))
+    request = ParticipateRequest(b"", num_clients, 0, 1, 2, 3)
+    assert price_of(pool, request) == 6 * price
+    assert price_of(replace(pool, registered=Registration()), request) == 6 * price
+    other = replace(request, num_clients=9)
+    assert price_of(replace(pool, registered=registered(num_clients)), other) == 6 * price

@@ -18,6 +18,7 @@ from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.rules import Paper, Prices
 
 ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 2048, 1000, 3, 1000)
+ANY_CLASSES = replace(ANNOUNCED, rule="prices", rule_settings=Prices().to_json())
 
 
 def policy(counts: Any = (1, 2, 3), **options: Any) -> NodePolicy:
@@ -48,14 +49,13 @@ def test_a_node_with_data_joins(counts: Any) -> None:
 @pytest.mark.parametrize(
     "counts",
     [
-        *(None, {0: 1}, [[1, 2], 3, 4], [1, float("nan"), 3], ["1", "2", "3"], [None, 2, 3]),
-        *([2**70, 0, 0], [2**62] * 3),
+        *([[1, 2], 3, 4], [None, 2, 3], [2**70, 0, 0], [2**62] * 3),
         np.array([2**64 - 1, 5, 5], dtype=np.uint64),
         np.array([2**63, 2**63, 0], dtype=np.uint64),
     ],
 )
 def test_invalid_label_counts_keep_a_node_out(counts: Any) -> None:
-    """The server learns that they are invalid, and no number; the vectors have more of them."""
+    """The server learns that they are invalid, and no number; the vectors have most of them."""
     assert read_label_counts(policy(counts), ANNOUNCED) is JoinStatus.INVALID_LABEL_COUNTS
 
 
@@ -117,8 +117,7 @@ def test_a_warning_recognises_labels_instead_of_counts(
 ) -> None:
     """Numbers that look like labels may be counts, so the node joins and logs a warning."""
     warn_once.cache_clear()
-    any_classes = replace(ANNOUNCED, rule="prices", rule_settings=Prices().to_json())
-    assert read_label_counts(policy(counts), any_classes) == tuple(counts)
+    assert read_label_counts(policy(counts), ANY_CLASSES) == tuple(counts)
     assert ["return count_labels(labels, num_classes)" in text for text in caplog.messages] == (
         [True] * warned
     )
@@ -146,18 +145,9 @@ def test_terms_that_the_owner_does_not_accept_are_refused(
     assert caplog.messages[0].lower().endswith("the node stays out.")
 
 
-@pytest.mark.parametrize("counts", [[], [60], np.array([7])])
-def test_a_single_class_is_refused(counts: Any) -> None:
+def test_a_single_class_is_refused() -> None:
     """One class is refused even under a rule that takes any number of classes."""
-    any_classes = replace(ANNOUNCED, rule="prices", rule_settings=Prices().to_json())
-    assert read_label_counts(policy(counts), any_classes) is JoinStatus.INVALID_LABEL_COUNTS
-
-
-def test_the_owner_can_lower_the_limits() -> None:
-    """The owner can allow smaller cohorts and keys, and unencrypted numbers."""
-    lax = policy(min_cohort=2, min_key_bits=512, simulated=True)
-    asked = replace(ANNOUNCED, min_cohort=2, key_bits=512, simulation_seed=7, vault="plain")
-    assert not isinstance(read_label_counts(lax, asked), JoinStatus)
+    assert read_label_counts(policy([60]), ANY_CLASSES) is JoinStatus.INVALID_LABEL_COUNTS
 
 
 def test_a_simulated_node_of_a_server_without_simulation(caplog: pytest.LogCaptureFixture) -> None:
@@ -215,21 +205,18 @@ def test_a_repr_shows_neither_label_counts_nor_willing() -> None:
     assert "secret" not in shown
 
 
-@pytest.mark.parametrize("name", ["min_cohort", "min_key_bits"])
-@pytest.mark.parametrize("value", [0, -1, 2.0, True, "3"])
-def test_limits_are_whole_numbers(name: str, value: Any) -> None:
+@pytest.mark.parametrize("value", [0, 2.0, True])
+def test_limits_are_whole_numbers(value: Any) -> None:
     """Any other value could turn a check off."""
-    with pytest.raises(SettingsError, match=f"{name}={value!r} must be a whole number of at least"):
-        policy(**{name: value})
-    assert getattr(policy(**{name: 1}), name) == 1
+    with pytest.raises(SettingsError, match=f"min_cohort={value!r} must be a whole number of at"):
+        policy(min_cohort=value)
+    assert policy(min_cohort=1).min_cohort == 1
 
 
 def test_the_owner_limits_how_many_register() -> None:
     """A real node stays out of a larger federation; a simulated one takes part."""
-    asked = replace(ANNOUNCED, max_clients=101)
-    for simulated in (False, True):
-        small = policy(max_clients=100, simulated=simulated)
-        joins = not isinstance(read_label_counts(small, asked), JoinStatus)
-        assert joins == simulated
-        same = replace(asked, max_clients=100)
-        assert not isinstance(read_label_counts(small, same), JoinStatus)
+    real, simulated = (policy(max_clients=100, simulated=told) for told in (False, True))
+    for most, status in ((100, (1, 2, 3)), (101, JoinStatus.REFUSES_PARAMETERS)):
+        asked = replace(ANNOUNCED, max_clients=most)
+        assert read_label_counts(real, asked) == status
+        assert read_label_counts(simulated, asked) == (1, 2, 3)

@@ -3,7 +3,7 @@
 from protocol.nodes import federation, next_request, refuses, seal, set_policy
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError, StaleMessageError
-from dubhe_flwr.protocol import Memory, Stage
+from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire.messages import HelloRequest
 
 HELLO = seal(bytes(16), Stage.HELLO, 99, HelloRequest())
@@ -11,11 +11,9 @@ HELLO = seal(bytes(16), Stage.HELLO, 99, HelloRequest())
 
 def test_a_greeting_does_not_affect_an_epoch() -> None:
     """A roll call in between is no step of the epoch; before any, it leaves no memory behind."""
-    nodes = federation(policy={"willing": lambda r: r != 0})
-    session = nodes.session(nodes.ids[3])
-    reply = session.handle(HELLO)
-    assert (reply["alias"], reply["willing"], session.memory) == ("3", False, Memory())
     nodes = federation()
+    nodes.handle(nodes.ids[3], HELLO)
+    assert nodes.memories == {}
     node_id, request = next_request(nodes, Stage.REGISTER)
     kept = nodes.memories[node_id]
     nodes.handle(node_id, HELLO)

@@ -5,14 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import epoch_of, registered, skewed_counts
+from protocol.federation import skewed_counts
 from protocol.server import (
     Nodes,
-    agents_in_turn,
-    alter,
     awaiting,
     federation,
-    lost,
     tasks_of,
     with_liars,
 )
@@ -46,46 +43,6 @@ def standing_in(nodes: Nodes, stand_in: int) -> Batch:
     return outcome
 
 
-@pytest.mark.parametrize("rounds_per_draw", [1, 4])
-def test_the_best_try_trains(rounds_per_draw: int) -> None:
-    """Each round has its own agent, whose own data is in nothing that it decrypts."""
-    nodes = federation(N, rounds_per_draw=rounds_per_draw, registration_interval=12)
-    tasks: dict[int, tuple[int, AgentTask]] = {}
-    for server_round in range(1, 13):
-        if (server_round - 1) % rounds_per_draw == 0:
-            batch = nodes.until("determine", server_round)
-            tasks |= tasks_of(nodes)
-            nodes.step(nodes.deliver(batch))
-        plan = nodes.play(server_round)
-        agent, task = tasks[server_round]
-        assert nodes.ids.index(agent) not in np.concatenate(task.tries)
-        assert plan.chosen == best(task)
-        assert plan.participants == tuple(nodes.ids[row] for row in task.tries[best(task)])
-        spent = registered(nodes, agent).num_sums, epoch_of(nodes).num_sums[agent]
-        assert spent == (plan.num_tries,) * 2 == (len(task.tries),) * 2
-        assert plan.notes == ()
-    assert [agent for agent, _ in tasks.values()] == agents_in_turn(nodes)[:12]
-    assert nodes.errors == []
-
-
-def test_the_next_agent_gets_tries_without_its_data() -> None:
-    """Only the rounds of the agent that failed are determined again, and its sums are spent."""
-    nodes = federation(N, rounds_per_draw=4)
-    batch = nodes.until("determine")
-    before = tasks_of(nodes)
-    failing, _, successor = agents_in_turn(nodes)[2:5]
-    alter(nodes, "determine", lost, [failing])
-    outcome = nodes.step(nodes.deliver(batch))
-    ((server_round, (agent, task)),) = tasks_of(nodes).items()
-    assert (server_round, agent) == (3, successor)
-    assert nodes.ids.index(agent) not in np.concatenate(task.tries)
-    plans = [nodes.finish(outcome), *(nodes.play(r) for r in (2, 3, 4))]
-    assert plans[0].notes == ("An agent did not choose a try.",)
-    after = before | {3: (agent, task)}
-    assert [plan.chosen for plan in plans] == [best(after[r][1]) for r in (1, 2, 3, 4)]
-    assert epoch_of(nodes).num_sums[failing] == len(before[3][1].tries)
-
-
 def test_one_request_has_all_rounds_of_an_agent() -> None:
     """An agent that replaces spent ones gets their rounds in one request, while its sums last."""
     nodes = federation(N, rounds_per_draw=6)
@@ -99,7 +56,7 @@ def test_one_request_has_all_rounds_of_an_agent() -> None:
     assert plans[0].notes == ("No agent is left to choose a try; the first one is used.",)
 
 
-@pytest.mark.parametrize("chosen", [(1, 3), (3, 1), (1,), (1, 1, 1)])
+@pytest.mark.parametrize("chosen", [(1, 3), (1,)])
 def test_one_wrong_round_voids_the_answer(chosen: tuple[int, ...]) -> None:
     """One wrong round out of two is enough to reject the answer."""
     nodes = federation(N, rounds_per_draw=2)
@@ -112,9 +69,7 @@ def test_one_wrong_round_voids_the_answer(chosen: tuple[int, ...]) -> None:
     assert [plan.chosen, nodes.play(2).chosen] == [0, 0]
 
 
-@pytest.mark.parametrize(
-    "share", [0, 2**19, 1000 * 2**20], ids=["nothing", "twice as much", "huge shares"]
-)
+@pytest.mark.parametrize("share", [0, 1000 * 2**20], ids=["nothing", "huge shares"])
 def test_a_wrong_distribution_costs_its_own_tries(share: int) -> None:
     """Agents choose among the tries without that client; if it is in all of them, none chooses."""
     nodes = federation(N, tries=5, registration_interval=12, num_participants=8)
