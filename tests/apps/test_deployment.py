@@ -7,7 +7,6 @@ import signal
 import stat
 import subprocess
 import time
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -27,14 +26,6 @@ from deployment.processes import counting, wait_for
 
 APP = Path(__file__).parents[2] / "apps" / "deployment"
 LONG = "import time; time.sleep(600)"
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that must happen."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_credentials_match_and_are_secret(tmp_path: Path) -> None:
@@ -98,9 +89,8 @@ def test_every_started_process_is_stopped(tmp_path: Path) -> None:
         processes.start(name, "python", "-u", "-c", program)
     other = subprocess.Popen(["sleep", "600"], env={**os.environ, "FLWR_HOME": "/elsewhere"})  # noqa: S607
     try:
-        until(
-            lambda: len(processes.alive()) == 4 and bool(processes.log_of("stubborn").read_text())
-        )
+        wait_for(lambda: len(processes.alive()) == 4, 60, "all four have started")
+        wait_for(lambda: processes.has_said("stubborn", "1"), 60, "it ignores signals")
         processes.signal("plain", signal.SIGSTOP)
         processes.stop(timeout=2.0)
         assert processes.alive() == []
@@ -139,7 +129,7 @@ def test_silent_work_reports_the_elapsed_time() -> None:
     """The elapsed time is shown until the work ends, so that it does not look stuck."""
     said = list[str]()
     with counting(said.append, every=0.01):
-        until(lambda: len(said) >= 2)
+        wait_for(lambda: len(said) >= 2, 60, "two lines")
     number = len(said)
     assert said[0] == "... 0 s so far"
     time.sleep(0.05)

@@ -41,13 +41,8 @@ app = HaltingApp()
 
 def label_counts(context: Context) -> list[int]:
     """Return counts of four classes, one of which dominates."""
-    return counts_of(int(context.node_config["partition-id"]))
-
-
-def counts_of(partition: int) -> list[int]:
-    """Return the counts of a partition."""
     counts = [2, 2, 2, 2]
-    counts[partition % 4] = 50
+    counts[int(context.node_config["partition-id"]) % 4] = 50
     return counts
 
 
