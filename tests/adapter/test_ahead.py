@@ -25,6 +25,7 @@ from dubhe_flwr.rules import Prices
 AHEAD, MAIN = "dubhe-ahead", "MainThread"
 NUM_ROUNDS = 9
 SETTINGS: dict[str, Any] = {"registration_interval": 4, "rounds_per_draw": 3}
+JOIN: Batch = Batch(Envelope(bytes(16), "join", 1), dict.fromkeys(range(4)))  # type: ignore[arg-type]
 
 pytestmark = in_both_apis
 
@@ -92,7 +93,7 @@ def test_the_draw_of_a_registration_shows_how_long_draws_take(
     reports = [StageReport(stage, 9, 9, {}, 0, 0) for stage in stages.split()]
     planner.learn(Plan(1, (), (), stages=tuple(reports)))
     assert planner._exchanges_of(Batch(Envelope(bytes(16), "participate", 1), {})) == expected
-    assert planner._exchanges_of(Batch(Envelope(bytes(16), "join", 1), {})) == len(reports)
+    assert planner._exchanges_of(JOIN) == len(reports)
 
 
 @pytest.mark.parametrize(
@@ -115,8 +116,7 @@ def test_nodes_are_asked_while_they_do_not_train(
     planner._training, planner._trained, planner._is_awaited = 1, trained, len(trained) == 4
     for_ever = lambda is_over: is_over() or pytest.fail("it waits for ever")  # noqa: E731
     monkeypatch.setattr(planner._changed, "wait_for", for_ever)
-    requests: Any = dict.fromkeys(range(4))
-    replies = planner._spread(Batch(Envelope(bytes(16), "join", 1), requests), send)
+    replies = planner._spread(JOIN, send)
     assert sent == expected
     assert sorted(replies) == [0, 1, 2, 3]
 
@@ -132,9 +132,8 @@ def test_a_thread_that_has_to_end_sends_no_more(api: Api, monkeypatch: pytest.Mo
 
     planner._training, planner._trained = 1, (1, 2)
     monkeypatch.setattr(planner._changed, "wait_for", lambda _is_over: planner._stop.set())
-    requests: Any = dict.fromkeys(range(4))
     with pytest.raises(ahead._StoppedError):
-        planner._spread(Batch(Envelope(bytes(16), "join", 1), requests), send)
+        planner._spread(JOIN, send)
     assert sent == [[0, 3]]
 
 
@@ -149,9 +148,9 @@ def test_each_round_logs_its_selection_during_an_exchange(
             write_log(logging.INFO, line)
         return {}
 
-    driver, batch = api.dubhe().driver, Batch(Envelope(bytes(16), "join", 1), {})
+    driver = api.dubhe().driver
     caplog.clear()
-    driver._send_ahead(send, batch, lambda: False)
+    driver._send_ahead(send, JOIN, lambda: False)
     assert caplog.messages == [line, line]
 
 
@@ -169,8 +168,7 @@ def test_a_failure_is_logged_only_in_its_own_round(
 
 def test_stage_timeout_begins_after_training(api: Api) -> None:
     """A node that trains is not late, however long its training takes."""
-    driver, batch = api.dubhe(stage_timeout=1e-9).driver, Batch(Envelope(bytes(16), "join", 1), {})
-    seen: list[bool] = []
+    driver, seen = api.dubhe(stage_timeout=1e-9).driver, list[bool]()
 
     def send(_batch: Batch, _timeout: float | None, is_over: Any) -> Replies:
         seen.extend((is_over(), is_over()))
@@ -179,7 +177,7 @@ def test_stage_timeout_begins_after_training(api: Api) -> None:
         return {}
 
     driver.training_begins([0])
-    driver._send_ahead(send, batch, lambda: False)
+    driver._send_ahead(send, JOIN, lambda: False)
     assert seen == [False, False, True, True]
 
 
