@@ -35,18 +35,19 @@ def halted(folder: Path, stage: str) -> int:
 
 
 def test_a_run_survives_nodes_that_die_or_stall(tmp_path: Path) -> None:
-    """The run trains both rounds, though two nodes die and one stalls."""
+    """Nodes run a reviewed app only, and train both rounds, though two die and one stalls."""
     halts = tmp_path / "halts"
     halts.mkdir()
     for asked in ("register-0", "participate-1", "train-any"):
         (halts / asked).touch()
+    settings = f'stage-timeout={STAGE_TIMEOUT} halts="{halts}"'
     with Federation(tmp_path / "home", 5) as federation, ThreadPoolExecutor(1) as executor:
-        run = executor.submit(
-            federation.run,
-            APP,
-            "num-server-rounds=2 num-participants=3 expected-nodes=5 "
-            f'stage-timeout={STAGE_TIMEOUT} halts="{halts}"',
-        )
+        # An app submitted from a folder has no signature.
+        unsigned = ("flwr", "run", str(APP), CONNECTION, "--stream", "--run-config", settings)
+        output = federation.processes.run(*unsigned)
+        assert "of 5 clients selected" not in output
+        assert "error from 5 nodes" in output, output[-4000:]
+        run = executor.submit(federation.run, APP, settings)
         dying = halted(halts, "register")
         federation.processes.signal(f"supernode-{dying}", signal.SIGKILL)
         stalling = halted(halts, "participate")
@@ -65,34 +66,23 @@ def test_a_run_survives_nodes_that_die_or_stall(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_reviewed_prices_select_the_same_sets_as_in_process(
+def test_prices_select_the_same_sets_as_in_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Twelve SuperNodes select as in one process, though one dies; they run only a reviewed app."""
-    given: dict[str, Any] = {"num-participants": 3, "expected-nodes": 12, "simulated": True}
-    given["stage-timeout"] = 600.0
+    """With a seed, twelve SuperNodes select as in one process, though a committee member dies."""
     monkeypatch.syspath_prepend(str(APP))
-    from numpyexample import client_app, server_app
+    import numpyexample
 
-    usual: dict[str, Any] = {
-        "num-server-rounds": 2,
-        "checkpoint-dir": "",
-        "halts": "",
-    }
-    nodes = InProcessGrid(client_app.app, 12, run_config={**usual, **given})
+    given: dict[str, Any] = {"expected-nodes": 12, "simulated": True, "stage-timeout": 600.0}
+    nodes = InProcessGrid(numpyexample.client_app, 12, run_config={**given, "halts": ""})
     grid = FaultyGrid(nodes, [Fault("kill", stages="open", times=1)])
-    run_on_grid(server_app.app, grid, run_config={**usual, **given})
+    run_on_grid(numpyexample.server_app, grid, run_config=given)
     (killed,) = grid.killed
     dying, halts = nodes.contexts[killed].node_config["partition-id"], tmp_path / "halts"
     halts.mkdir()
     (halts / f"open-{dying}").touch()
     told = " ".join(f"{k}={v}" for k, v in given.items()).lower() + f' halts="{halts}"'
     with Federation(tmp_path / "home", 12) as federation, ThreadPoolExecutor(1) as executor:
-        # An app submitted from a folder has no signature.
-        unsigned = ("flwr", "run", str(APP), CONNECTION, "--stream", "--run-config", told)
-        output = federation.processes.run(*unsigned)
-        assert "of 12 clients selected" not in output
-        assert "error from 12 nodes" in output, output[-4000:]
         run = executor.submit(federation.run, APP, told)
         assert halted(halts, "open") == dying
         federation.processes.signal(f"supernode-{dying}", signal.SIGKILL)
