@@ -53,15 +53,6 @@ def reply(message: Message, arrays: Any, **metrics: float) -> Message:
     return Message(content, reply_to=message)
 
 
-def fitted(model: list[NDArray[Any]], context: Context) -> Any:
-    """Return a linear model of scikit-learn after an epoch on a node's data."""
-    from sklearn.linear_model import SGDClassifier
-
-    classifier = SGDClassifier(random_state=0)
-    classifier.coef_, classifier.intercept_ = model
-    return classifier.partial_fit(*data(context), classes=[0, 1, 2])
-
-
 START: Final = [np.zeros((3, 3)), np.zeros(3)]
 
 
@@ -101,20 +92,16 @@ def main_xgboost(grid: Grid, context: Context) -> None:
 
 # fl-dp-sa and flower-secure-aggregation: a NumPyClient with mods, noise and masked models.
 class Client(NumPyClient):
-    """Trains an epoch."""
-
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    """Adds one to every parameter."""
 
     def fit(self, parameters: Any, config: Any) -> Any:
         """Return the model after it."""
-        classifier = fitted(parameters, self.context)
-        return [classifier.coef_, classifier.intercept_], 30, {}
+        return [array + 1 for array in parameters], 30, {}
 
 
 masked_server = ServerApp()
 masked_client = ClientApp(
-    client_fn=lambda context: Client(context).to_client(),
+    client_fn=lambda _context: Client().to_client(),
     mods=[DubheMod(label_counts, simulated=True), secaggplus_mod, fixedclipping_mod],
 )
 
@@ -199,8 +186,13 @@ for app in (advanced_client, mods_client):
 @mods_client.train()
 def train_advanced(message: Message, context: Context) -> Message:
     """Fit a model that begins with the global one, and keep it in the node's state."""
+    from sklearn.linear_model import SGDClassifier
+
     assert message.content.config_records["config"]["rate"] in {1.0, 0.5}
-    classifier = fitted(message.content.array_records["arrays"].to_numpy_ndarrays(), context)
+    classifier = SGDClassifier(random_state=0)
+    global_model = message.content.array_records["arrays"].to_numpy_ndarrays()
+    classifier.coef_, classifier.intercept_ = global_model
+    classifier.partial_fit(*data(context), classes=[0, 1, 2])
     model = [classifier.coef_, classifier.intercept_]
     context.state["own"] = ArrayRecord(model)
     return reply(message, model, accuracy=classifier.score(*data(context)))
