@@ -87,8 +87,10 @@ def test_defaults(api: Api) -> None:
 
 @in_both_apis
 def test_unfit_strategy_is_refused(api: Api) -> None:
-    """A class, a selecting strategy and a cyclic one are refused, with advice what to do."""
+    """The error says what to do, and tells the two APIs apart, since both have a FedAvg."""
+    of_the_other_api = (TRAIN if api.is_fit else FIT).wrapped()
     for wrapped, sentence in (
+        (of_the_other_api, r"FedAvg of flwr.* has no configure_.*flwr\.serverapp"),
         (api.flower.FedAvg, r"FedAvg is a class; .* such as FedAvg\(\)"),
         (api.dubhe(), "RecordedDubhe already selects; wrap the strategy"),
         (api.flower.FedXgbCyclic(), "FedXgbBagging"),
@@ -99,10 +101,3 @@ def test_unfit_strategy_is_refused(api: Api) -> None:
             api.dubhe(wrapped)
     with pytest.raises(SettingsError, match="NoneType of builtins has no configure_"):
         api.ours.Dubhe(None, num_participants=3)
-
-
-@pytest.mark.parametrize(("ours", "theirs"), [(FIT, TRAIN), (TRAIN, FIT)])
-def test_a_strategy_of_the_other_api_is_refused(ours: Api, theirs: Api) -> None:
-    """The error tells the two APIs apart, since both have a FedAvg and a Dubhe."""
-    with pytest.raises(SettingsError, match=r"FedAvg of flwr.* has no configure_.*flwr\.serverapp"):
-        ours.dubhe(theirs.wrapped())

@@ -15,7 +15,6 @@ from apis import (
     TRAIN,
     WRAPPERS,
     Api,
-    WatchedGrid,
     in_both_apis,
     initial_parameters,
 )
@@ -25,8 +24,7 @@ from flwr.common import Code, FitRes, Parameters, Status
 from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.compat.grid_client_proxy import GridClientProxy
 
-from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.rules import Paper
+from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.simulation import InProcessGrid
 
 IN_BOTH: dict[str, dict[str, Any]] = {
@@ -216,30 +214,32 @@ def test_too_few_nodes_are_refused_before_the_first_message(
     assert [line for line in caplog.messages if "dubhe:" in line] == []
 
 
-@in_both_apis
 def test_waiting_for_the_simulation_engine_ends_when_nodes_stop_coming(
-    api: Api, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Once no more nodes connect, a wrong number fails after seconds, not a minute."""
-    for module in ("server", "serverapp"):
-        monkeypatch.setattr(f"dubhe_flwr.{module}.patience", lambda _grid: 3.0)
-    seconds, real = 0.0, WatchedGrid.get_node_ids
+    seconds = 0.0
 
     def sleep(longer: float) -> None:
         nonlocal seconds
         seconds += longer
 
-    def some(self: Any) -> list[int]:
-        return list(real(self))[: int(2 * seconds)]
+    def wait(number: int) -> None:
+        TRAIN.dubhe(num_participants=number).driver.plan_round(
+            1,
+            present=lambda: range(min(24, int(2 * seconds))),  # two more in each second
+            send=lambda *_: {},
+            patience=lambda: 3.0,
+        )
 
     clock = SimpleNamespace(monotonic=lambda: seconds, perf_counter=lambda: seconds, sleep=sleep)
     monkeypatch.setattr("dubhe_flwr.adapter.driver.time", clock)
-    monkeypatch.setattr(WatchedGrid, "get_node_ids", some)
-    api.run(api.dubhe(**PLAIN, num_participants=10), api.grid(), 1)  # nodes connect one at a time
+    with pytest.raises(QuorumError, match="10 no reply at join"):
+        wait(10)
     assert seconds == pytest.approx(5, abs=0.3)
     seconds = 0.0
     with pytest.raises(SettingsError, match="the number of nodes, 24"):
-        api.run(api.dubhe(num_participants=30), api.grid(), 1)
+        wait(30)
     assert seconds == pytest.approx(15, abs=0.5)  # three after the last one connected
 
 
@@ -407,16 +407,14 @@ def test_the_summary_says_how_nodes_are_selected(caplog: pytest.LogCaptureFixtur
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="flwr"):
         strategy.summary()
-    rule = Paper((1, 2, 4), {1: 0.7, 2: 0.2}).describe()
-    assert caplog.messages[:7] == [
+    assert caplog.messages[:2] == [
         "\t├──> Dubhe around DifferentialPrivacyServerSideFixedClipping around FedAvg:",
         "\t│\t├── Participants (K): 6 | equal weights: True | evaluation on: all",
-        f"\t│\t├── Rule: {rule}",
-        "\t│\t├── Determination: Tries(number=4, pool=1)",
-        "\t│\t├── Registration every 50 rounds | rounds in a draw: 1",
-        "\t│\t├── Key: 512 bits | smallest cohort: 3",
-        "\t│\t└── Simulation: encrypted | seed: 7",
     ]
+    assert caplog.messages[6] == "\t│\t└── Simulation: encrypted | seed: 7"
+    for told in (strategy.settings.rule.describe(), "Tries(number=4, pool=1)", "every 50 rounds"):
+        assert told in caplog.text
+    assert "Key: 512 bits | smallest cohort: 3" in caplog.text
     assert "0.30" in caplog.text
     untested = TRAIN.ours.Dubhe(TRAIN.flower.FedAvg(fraction_evaluate=0.0), **SELECTION)
     assert untested.description()[0] == "Participants (K): 6 | equal weights: True"
