@@ -274,11 +274,15 @@ def test_select_serves_a_custom_training_loop(api: Api) -> None:
 
 def test_the_wrapped_strategy_makes_the_instructions() -> None:
     """Model and config reach the selected nodes as the wrapped strategy made them."""
-    strategy = FIT.dubhe(FIT.wrapped(on_fit_config_fn=lambda r: {"round": r}))
+    fit = FIT.dubhe(FIT.wrapped(on_fit_config_fn=lambda r: {"round": r}))
     parameters = initial_parameters()
-    made = strategy.configure_fit(1, parameters, managed(FIT.grid()))
-    assert {client.node_id for client, _ in made} == set(strategy.plan.participants)
+    made = fit.configure_fit(1, parameters, managed(FIT.grid()))
+    assert {client.node_id for client, _ in made} == set(fit.plan.participants)
     assert all(ins.parameters is parameters and ins.config == {"round": 1} for _, ins in made)
+    train, arrays = TRAIN.dubhe(), ArrayRecord(MODEL)
+    for message in train.configure_train(1, arrays, ConfigRecord({"lr": 0.1}), TRAIN.grid()):
+        assert message.content["arrays"] == arrays
+        assert message.content["config"] == ConfigRecord({"lr": 0.1, "server-round": 1})
 
 
 @in_both_apis
