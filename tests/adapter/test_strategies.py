@@ -273,16 +273,17 @@ def test_select_serves_a_custom_training_loop(api: Api) -> None:
 
 
 def test_the_wrapped_strategy_makes_the_instructions() -> None:
-    """Model and config reach the selected nodes as the wrapped strategy made them."""
-    fit = FIT.dubhe(FIT.wrapped(on_fit_config_fn=lambda r: {"round": r}))
-    parameters = initial_parameters()
+    """Model, config and the round of the whole run reach the selected nodes, after a restart too."""
+    fit, train = FIT.dubhe(FIT.wrapped(on_fit_config_fn=lambda r: {"round": r})), TRAIN.dubhe()
+    for strategy in (fit, train):
+        strategy.load_state_dict({**strategy.state_dict(), "round": 2})
+    parameters, arrays = initial_parameters(), ArrayRecord(MODEL)
     made = fit.configure_fit(1, parameters, managed(FIT.grid()))
     assert {client.node_id for client, _ in made} == set(fit.plan.participants)
-    assert all(ins.parameters is parameters and ins.config == {"round": 1} for _, ins in made)
-    train, arrays = TRAIN.dubhe(), ArrayRecord(MODEL)
+    assert all(ins.parameters is parameters and ins.config == {"round": 3} for _, ins in made)
     for message in train.configure_train(1, arrays, ConfigRecord({"lr": 0.1}), TRAIN.grid()):
         assert message.content["arrays"] == arrays
-        assert message.content["config"] == ConfigRecord({"lr": 0.1, "server-round": 1})
+        assert message.content["config"] == ConfigRecord({"lr": 0.1, "server-round": 3})
 
 
 @in_both_apis
