@@ -273,7 +273,7 @@ def test_select_serves_a_custom_training_loop(api: Api) -> None:
 
 
 def test_the_wrapped_strategy_makes_the_instructions() -> None:
-    """Model, config and the round of the whole run reach the selected nodes, after a restart too."""
+    """Model, config and the round of the whole run reach the selected nodes, as after a restart."""
     fit, train = FIT.dubhe(FIT.wrapped(on_fit_config_fn=lambda r: {"round": r})), TRAIN.dubhe()
     for strategy in (fit, train):
         strategy.load_state_dict({**strategy.state_dict(), "round": 2})
