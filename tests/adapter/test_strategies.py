@@ -365,7 +365,7 @@ def test_a_custom_start_without_evaluate_fn(tmp_path: Path) -> None:
     """It runs, unless there is something to call after each round."""
 
     class Brief(OwnStart):
-        def start(self, grid: Any, model: Any, rounds: int) -> Any:
+        def start(self, grid: Any, model: Any, rounds: int) -> Any:  # type: ignore[override]
             return super().start(grid, model, rounds, timeout=1.0)
 
     def start(given: Any, **options: Any) -> Any:

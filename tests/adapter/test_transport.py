@@ -67,7 +67,8 @@ def test_a_node_knows_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = SimpleNamespace(is_initialized=lambda: False)
     monkeypatch.setitem(sys.modules, "ray", ray)
     grid = InProcessGrid(app, 1)
-    list(grid.send_and_receive([Message(RecordDict(), *grid.get_node_ids(), "query")]))
+    (node_id,) = grid.get_node_ids()
+    list(grid.send_and_receive([Message(RecordDict(), node_id, "query")]))
     assert seen == [True]
     assert not in_simulation()
     ray.is_initialized = lambda: True

@@ -246,6 +246,7 @@ def test_register_dubhe_explains_wrong_arguments() -> None:
     register_dubhe(ClientApp(), lambda _context: [1, 2])
     register_dubhe(ClientApp(), label_counts=lambda _context: [1, 2])
     wrong: Any
+    options: dict[str, Any]
     for wrong, options, sentence in (
         (ServerApp(), {}, "ServerApp is not a ClientApp; give the app as the first argument"),
         (numpy_client_app(), {}, r"pass mods=\[DubheMod\(label_counts\)\]"),
