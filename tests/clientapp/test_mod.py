@@ -245,12 +245,11 @@ def test_register_dubhe_explains_wrong_arguments() -> None:
     """The error says what to give instead; label_counts may be positional."""
     register_dubhe(ClientApp(), lambda _context: [1, 2])
     register_dubhe(ClientApp(), label_counts=lambda _context: [1, 2])
-    wrong: Any
-    options: dict[str, Any]
-    for wrong, options, sentence in (
+    cases: list[tuple[Any, dict[str, Any], str]] = [
         (ServerApp(), {}, "ServerApp is not a ClientApp; give the app as the first argument"),
         (numpy_client_app(), {}, r"pass mods=\[DubheMod\(label_counts\)\]"),
         (ClientApp(), {"wiling": None}, "register_dubhe takes no wiling; did you mean willing"),
-    ):
+    ]
+    for wrong, options, sentence in cases:
         with pytest.raises(SettingsError, match=sentence):
             register_dubhe(wrong, lambda _context: [1, 2], **options)
