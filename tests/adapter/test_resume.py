@@ -20,14 +20,12 @@ from flwr.serverapp.strategy import Strategy
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
 from dubhe_flwr.adapter.resume import Run
 from dubhe_flwr.errors import CheckpointError, SettingsError
-from dubhe_flwr.rules import Paper
 from dubhe_flwr.simulation import run_on_grid
 from dubhe_lab.baselines import RandomSelector
 
 NUM_ROUNDS = 4
 FEW = 12
 """Nodes under encryption; half of them are selected."""
-SEARCH: dict[str, Any] = {"rule": Paper((1, 2, 4), "search"), "registration_interval": 1}
 ANEW: dict[str, Any] = {"registration_interval": 1, "simulation": "plain"}
 """Each round registers, so that a restart changes nothing."""
 
@@ -227,67 +225,41 @@ def test_a_second_run_goes_on_from_the_checkpoint(
         assert f"the {NUM_ROUNDS} already done" in told
 
 
-STAGES = ["join", "keygen", "register", "settle", "determine"]
-"""Where the server is killed; with one exception, this happens in slow tests only."""
-
-
-@cache
-def uninterrupted_search(api: Api) -> tuple[list[list[int]], Any]:
-    """Return the sets and the model of three rounds, each of which searches for thresholds."""
-    strategy = api.dubhe(**SEARCH)
-    model = api.run(strategy, api.grid(num_nodes=FEW), 3)
-    return strategy.selected, model
-
-
-def kill_in_round_2(
-    api: Api, point: str, strategy: Any, grid: Any, patch: pytest.MonkeyPatch
-) -> None:
-    """Let a server end at a point of its second round as by a signal: nothing cleans up."""
-    aggregate = "aggregate_fit" if api.is_fit else "aggregate_train"
-    place, name, is_after = {
-        "train": (strategy.strategy, aggregate, False),
-        "checkpoint": (Path, "replace", False),
-        "evaluate": (Run, "complete", True),
-    }.get(point, (grid, "push_messages", True))
-    real = getattr(place, name)
-
-    def ending(*given: Any) -> Any:
-        result = real(*given) if is_after else None
-        is_here = place is not grid or grid.batches[-1][0] == f"evaluate.dubhe_{point}"
-        if is_here and strategy.rounds_done == (1 if place is grid else 2):
-            raise Killed
-        return result if is_after else real(*given)
-
-    patch.setattr(place, name, ending)
-
-
-@pytest.mark.parametrize(
-    "point",
-    [
-        *(pytest.param(s, marks=[pytest.mark.slow] * (s != "settle")) for s in STAGES),
-        *("train", "checkpoint", "evaluate"),
-    ],
-)
+@pytest.mark.parametrize("point", ["training", "checkpoint", "round"])
 def test_a_killed_server_app_resumes_every_time(
     api: Api, point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is killed after a stage or training, before its checkpoint is in place, or right after.
+    """It is killed after training, before its checkpoint is in place, or at the end of a round.
 
-    Every round begins an epoch here, so even after a kill the selected sets and the model equal
-    a run without one, bit for bit.
+    Sets and model equal those of a run without a kill, bit for bit.
     """
-    whole, model = uninterrupted_search(api)
-    killed, again = (api.dubhe(**SEARCH, checkpoint_dir=tmp_path) for _ in range(2))
-    grid = api.grid(num_nodes=FEW)
+    whole, model = uninterrupted(api)
+    killed, again = (api.dubhe(**ANEW, checkpoint_dir=tmp_path) for _ in range(2))
+    aggregate = "aggregate_fit" if api.is_fit else "aggregate_train"
+    places: dict[str, tuple[Any, str]] = {
+        "training": (killed.strategy, aggregate),
+        "checkpoint": (Path, "replace"),
+        "round": (Run, "complete"),
+    }
+    place, name = places[point]
+    real = getattr(place, name)
+
+    def ending(*given: Any) -> Any:
+        if killed.rounds_done < 2:
+            return real(*given)
+        if point == "round":
+            real(*given)
+        raise Killed  # as by a signal: nothing cleans up
+
     with monkeypatch.context() as patch:
-        kill_in_round_2(api, point, killed, grid, patch)
+        patch.setattr(place, name, ending)
         with pytest.raises(Killed):
-            api.run(killed, grid, 3)
-    assert same(api.run(again, api.grid(num_nodes=FEW), 3), model)
-    first = 3 if point == "evaluate" else 2
-    assert [plan.server_round for plan in again.plans] == list(range(first, 4))
+            api.run(killed, api.grid(), NUM_ROUNDS)
+    assert same(api.run(again, api.grid(), NUM_ROUNDS), model)
+    first = 3 if point == "round" else 2
+    assert [plan.server_round for plan in again.plans] == list(range(first, NUM_ROUNDS + 1))
     assert again.selected == whole[first - 1 :]
-    assert CheckpointDirectory(tmp_path).open()["state"]["round"] == 3
+    assert CheckpointDirectory(tmp_path).open()["state"]["round"] == NUM_ROUNDS
 
 
 def test_a_full_disk_ends_the_run_only_if_that_is_wanted(
