@@ -71,8 +71,8 @@ def test_rounds_are_planned_while_clients_train(api: Api, settings: dict[str, An
     first = len(strategy.plans[0].stages)
     assert {thread for thread, _ in grid.exchanges[:first]} == {MAIN}
     assert {thread for thread, _ in grid.exchanges[first:]} == {AHEAD}
-    assert all(thread.daemon for thread, _, _ in grid.pushed if thread.name == AHEAD)
-    begun = [stage for _, stage, _ in grid.pushed]
+    assert all(thread.daemon for thread, _ in grid.pushed if thread.name == AHEAD)
+    begun = [stage for _, stage in grid.pushed]
     assert begun.index("train") < begun.index("participate", begun.index("participate") + 1)
 
 
