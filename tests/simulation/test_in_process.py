@@ -130,30 +130,21 @@ def test_nodes_encrypt_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [reply.metadata.src_node_id for reply in replies if not reply.has_error()] == ids
 
 
-def fails(message: Message, _context: Context, _call_next: Any) -> Message:
-    """Stand for a mod that expects a model in every message."""
-    raise KeyError(message.metadata.message_type)
-
-
-def in_train(app: ClientApp) -> ClientApp:
-    """Put a DubheMod where it never sees a message."""
-    app.train(mods=[DubheMod(lambda _context: [1, 2])])(lambda message, _context: message)
-    return app
-
-
-def client_fn(_context: Context) -> Any:
-    """Return a client of the older API."""
-    return NumPyClient().to_client()
+MOD = DubheMod(lambda _context: [1, 2])
+CLIENT_FN = lambda _context: NumPyClient().to_client()  # noqa: E731
+BEHIND: list[Any] = [lambda *_: 1 / 0, MOD]
+MISPLACED = ClientApp()
+MISPLACED.train(mods=[MOD])(lambda message, _context: message)
 
 
 @pytest.mark.parametrize(
     ("app", "remedy", "has_traceback"),
     [
         (ClientApp(), "write register_dubhe(app, label_counts) below app", False),
-        (in_train(ClientApp()), "a DubheMod never sees Dubhe's messages, whether in @", False),
-        (ClientApp(client_fn), "The ClientApp has no DubheMod: write ClientApp(client_fn=", False),
+        (MISPLACED, "a DubheMod never sees Dubhe's messages, whether in @", False),
+        (ClientApp(CLIENT_FN), "The ClientApp has no DubheMod: write ClientApp(client_fn=", False),
         (
-            ClientApp(client_fn, [fails, DubheMod(lambda _context: [1, 2])]),
+            ClientApp(CLIENT_FN, BEHIND),
             "make DubheMod the first of its mods",
             True,
         ),
