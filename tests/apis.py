@@ -197,12 +197,6 @@ class WatchedGrid(InProcessGrid):
         starts = range(0, len(all_of_them), size)
         return [sorted(all_of_them[start : start + size]) for start in starts]
 
-    @property
-    def stages(self) -> list[str]:
-        """The stages of the protocol, batch by batch."""
-        prefix = "evaluate.dubhe_"
-        return [kind.removeprefix(prefix) for kind, _ in self.batches if kind.startswith(prefix)]
-
 
 class Api:
     """What differs between the APIs."""

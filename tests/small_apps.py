@@ -46,29 +46,11 @@ def label_counts(context: Context) -> NDArray[np.int64]:
     return count_labels(data(context)[1], num_classes=3)
 
 
-def received(message: Message) -> list[NDArray[Any]]:
-    """Return the model in a message."""
-    return message.content.array_records["arrays"].to_numpy_ndarrays()
-
-
 def reply(message: Message, arrays: Any, **metrics: float) -> Message:
     """Return a node's model or statistics."""
     content = RecordDict({"arrays": ArrayRecord(arrays)})
     content["metrics"] = MetricRecord({"num-examples": 30, **metrics})
     return Message(content, reply_to=message)
-
-
-def learnt(model: list[NDArray[Any]], features: NDArray[Any], labels: NDArray[Any]) -> float:
-    """Return the accuracy of a linear model."""
-    return float((((features @ model[0].T) + model[1]).argmax(axis=1) == labels).mean())
-
-
-def step(model: list[NDArray[Any]], context: Context) -> list[NDArray[Any]]:
-    """Return a linear model after a step of softmax regression on a node's data."""
-    features, labels = data(context)
-    scores = np.exp(features @ model[0].T + model[1])
-    wrong = scores / scores.sum(axis=1, keepdims=True) - np.eye(3)[labels]
-    return [model[0] - wrong.T @ features / 30, model[1] - wrong.mean(axis=0)]
 
 
 START: Final = [np.zeros((3, 3)), np.zeros(3)]
@@ -79,32 +61,7 @@ def kept(context: Context, outcome: float) -> None:
     context.state["outcome"] = MetricRecord({"outcome": outcome})
 
 
-# quickstart-sklearn: a model of scikit-learn, strategies with `configure_train`.
-sklearn_server = ServerApp()
-sklearn_client = ClientApp()
-register_dubhe(sklearn_client, label_counts, simulated=True)
-
-
-@sklearn_client.train()
-def train_sklearn(message: Message, context: Context) -> Message:
-    """Fit a classifier that begins with the global one."""
-    from sklearn.linear_model import SGDClassifier
-
-    model = SGDClassifier(random_state=0)
-    model.coef_, model.intercept_ = received(message)
-    model.partial_fit(*data(context), classes=[0, 1, 2])
-    return reply(message, [model.coef_, model.intercept_])
-
-
-@sklearn_server.main()
-def main_sklearn(grid: Grid, context: Context) -> None:
-    """Begin with zeros."""
-    strategy = serverapp.Dubhe(FedAvg(fraction_evaluate=0.0), **SELECTION)
-    result = strategy.start(grid, ArrayRecord(START), num_rounds=ROUNDS)
-    kept(context, float(np.abs(result.arrays.to_numpy_ndarrays()[0]).sum()))
-
-
-# quickstart-xgboost: trees in bytes, put together by FedXgbBagging.
+# quickstart-xgboost: trees in bytes, put together by FedXgbBagging, with `configure_train`.
 xgboost_server = ServerApp()
 xgboost_client = ClientApp()
 register_dubhe(xgboost_client, label_counts, simulated=True)
@@ -135,19 +92,16 @@ def main_xgboost(grid: Grid, context: Context) -> None:
 
 # fl-dp-sa and flower-secure-aggregation: a NumPyClient with mods, noise and masked models.
 class Client(NumPyClient):
-    """Takes a step."""
-
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    """Adds one to every parameter."""
 
     def fit(self, parameters: Any, config: Any) -> Any:
         """Return the model after it."""
-        return step(parameters, self.context), 30, {}
+        return [array + 1 for array in parameters], 30, {}
 
 
 masked_server = ServerApp()
 masked_client = ClientApp(
-    client_fn=lambda context: Client(context).to_client(),
+    client_fn=lambda _context: Client().to_client(),
     mods=[DubheMod(label_counts, simulated=True), secaggplus_mod, fixedclipping_mod],
 )
 
@@ -176,7 +130,8 @@ def main_masked(grid: Grid, context: Context) -> None:
     kept(context, float(np.abs(models[-1][0]).sum()))
 
 
-# advanced-pytorch: a strategy with a `start` and a schedule of its own, and nodes that remember.
+# quickstart-sklearn and advanced-pytorch: a model of scikit-learn, a strategy with a `start` and a
+# schedule of its own, and nodes that remember.
 advanced_server = ServerApp()
 advanced_client = ClientApp()
 
@@ -230,8 +185,14 @@ for app in (advanced_client, mods_client):
 @advanced_client.train()
 @mods_client.train()
 def train_advanced(message: Message, context: Context) -> Message:
-    """Take a step from the model, and keep it in the node's state."""
+    """Fit a model that begins with the global one, and keep it in the node's state."""
+    from sklearn.linear_model import SGDClassifier
+
     assert message.content.config_records["config"]["rate"] in {1.0, 0.5}
-    model = step(received(message), context)
+    classifier = SGDClassifier(random_state=0)
+    global_model = message.content.array_records["arrays"].to_numpy_ndarrays()
+    classifier.coef_, classifier.intercept_ = global_model
+    classifier.partial_fit(*data(context), classes=[0, 1, 2])
+    model = [classifier.coef_, classifier.intercept_]
     context.state["own"] = ArrayRecord(model)
-    return reply(message, model, accuracy=learnt(model, *data(context)))
+    return reply(message, model, accuracy=classifier.score(*data(context)))

@@ -12,38 +12,22 @@ from dubhe_flwr.simulation import InProcessGrid
 
 
 class SuperNodes(InProcessGrid):
-    """A Grid that looks like Flower's own, behind which nodes come and go.
-
-    Attributes
-    ----------
-    pushed : list of (Thread, str, list of int)
-        Thread, stage and partition-ids of each batch of messages.
-    gone : set of int
-        Node ids of those that have left.
-    asked : list of int
-        Node ids of those that got the last batch.
-    on_push : callable (str) -> bool or None
-        Called with the stage before a batch is pushed, which is lost if it returns True.
-    on_pull : callable () -> None
-        Called before replies are pulled.
-    """
+    """A Grid that looks like Flower's own, behind which nodes come and go."""
 
     is_complete = False
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.pushed: list[tuple[threading.Thread, str, list[int]]] = []
-        self.gone: set[int] = set()
-        self.asked: list[int] = []
+        self.pushed: list[tuple[threading.Thread, str]] = []  # thread and stage of each batch
+        self.gone: set[int] = set()  # node ids of those that have left
+        self.asked: list[int] = []  # node ids of those that got the last batch
+        # Called with the stage before a batch is pushed, which is lost if it returns True.
         self.on_push: Callable[[str], bool | None] = lambda _stage: None
-        self.on_pull: Callable[[], None] = lambda: None
+        self.on_pull: Callable[[], None] = lambda: None  # called before replies are pulled
         self._waiting: list[tuple[bool, Message]] = []
 
     def get_node_ids(self) -> Iterable[int]:
         return [node_id for node_id in self.contexts if node_id not in self.gone]
-
-    def partition(self, node_id: int) -> int:
-        return int(self.contexts[node_id].node_config["partition-id"])
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Queue the messages in the order in which they arrive."""
@@ -52,8 +36,7 @@ class SuperNodes(InProcessGrid):
         self.asked = [message.metadata.dst_node_id for message in batch]
         is_lost = bool(self.on_push(stage))
         with self._lock:
-            partitions = [self.partition(message.metadata.dst_node_id) for message in batch]
-            self.pushed.append((threading.current_thread(), stage, partitions))
+            self.pushed.append((threading.current_thread(), stage))
             for message in batch:
                 set_message_id(message, f"message-{next(self._message_numbers)}")
             self._waiting += [(is_lost, message) for message in batch]
@@ -81,4 +64,4 @@ class SuperNodes(InProcessGrid):
     @property
     def exchanges(self) -> list[tuple[str, str]]:
         """Name of the thread and stage of each batch of the protocol."""
-        return [(thread.name, stage) for thread, stage, _ in self.pushed if stage in STAGES]
+        return [(thread.name, stage) for thread, stage in self.pushed if stage in STAGES]

@@ -26,6 +26,7 @@ from dubhe_flwr.rules import Prices
 AHEAD, MAIN = "dubhe-ahead", "MainThread"
 NUM_ROUNDS = 9
 SETTINGS: dict[str, Any] = {"registration_interval": 4, "rounds_per_draw": 3}
+JOIN: Batch = Batch(Envelope(bytes(16), "join", 1), dict.fromkeys(range(4)))  # type: ignore[arg-type]
 
 pytestmark = in_both_apis
 
@@ -71,8 +72,8 @@ def test_rounds_are_planned_while_clients_train(api: Api, settings: dict[str, An
     first = len(strategy.plans[0].stages)
     assert {thread for thread, _ in grid.exchanges[:first]} == {MAIN}
     assert {thread for thread, _ in grid.exchanges[first:]} == {AHEAD}
-    assert all(thread.daemon for thread, _, _ in grid.pushed if thread.name == AHEAD)
-    begun = [stage for _, stage, _ in grid.pushed]
+    assert all(thread.daemon for thread, _ in grid.pushed if thread.name == AHEAD)
+    begun = [stage for _, stage in grid.pushed]
     assert begun.index("train") < begun.index("participate", begun.index("participate") + 1)
 
 
@@ -93,7 +94,7 @@ def test_the_draw_of_a_registration_shows_how_long_draws_take(
     reports = [StageReport(stage, 9, 9, {}, 0, 0) for stage in stages.split()]
     planner.learn(Plan(1, (), (), stages=tuple(reports)))
     assert planner._exchanges_of(Batch(Envelope(bytes(16), "participate", 1), {})) == expected
-    assert planner._exchanges_of(Batch(Envelope(bytes(16), "join", 1), {})) == len(reports)
+    assert planner._exchanges_of(JOIN) == len(reports)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +120,7 @@ def test_nodes_are_asked_while_they_do_not_train(
         assert is_over() or timeout is not None, "it waits for ever"
 
     monkeypatch.setattr(planner._changed, "wait_for", wait_for)
-    requests: Any = dict.fromkeys(range(4))
-    replies = planner._spread(Batch(Envelope(bytes(16), "join", 1), requests), send)
+    replies = planner._spread(JOIN, send)
     assert sent == expected
     assert sorted(replies) == [0, 1, 2, 3]
 
@@ -140,9 +140,8 @@ def test_a_thread_that_has_to_end_sends_no_more(api: Api, monkeypatch: pytest.Mo
 
     planner._training, planner._trained = 1, (1, 2)
     monkeypatch.setattr(planner._changed, "wait_for", wait_for)
-    requests: Any = dict.fromkeys(range(4))
     with pytest.raises(ahead._StoppedError):
-        planner._spread(Batch(Envelope(bytes(16), "join", 1), requests), send)
+        planner._spread(JOIN, send)
     assert sent == [[0, 3]]
 
 
@@ -176,9 +175,9 @@ def test_each_round_logs_its_selection_during_an_exchange(
             write_log(logging.INFO, line)
         return {}
 
-    driver, batch = api.dubhe().driver, Batch(Envelope(bytes(16), "join", 1), {})
+    driver = api.dubhe().driver
     caplog.clear()
-    driver._send_ahead(send, batch, lambda: False)
+    driver._send_ahead(send, JOIN, lambda: False)
     assert caplog.messages == [line, line]
 
 
@@ -196,8 +195,7 @@ def test_a_failure_is_logged_only_in_its_own_round(
 
 def test_stage_timeout_begins_after_training(api: Api) -> None:
     """A node that trains is not late, however long its training takes."""
-    driver, batch = api.dubhe(stage_timeout=1e-9).driver, Batch(Envelope(bytes(16), "join", 1), {})
-    seen: list[bool] = []
+    driver, seen = api.dubhe(stage_timeout=1e-9).driver, list[bool]()
 
     def send(_batch: Batch, _timeout: float | None, is_over: Any) -> Replies:
         seen.extend((is_over(), is_over()))
@@ -206,7 +204,7 @@ def test_stage_timeout_begins_after_training(api: Api) -> None:
         return {}
 
     driver.training_begins([0])
-    driver._send_ahead(send, batch, lambda: False)
+    driver._send_ahead(send, JOIN, lambda: False)
     assert seen == [False, False, True, True]
 
 

@@ -4,7 +4,7 @@ from inspect import signature
 from typing import Any
 
 import pytest
-from apis import FIT, TRAIN, WRAPPERS, Api, in_both_apis
+from apis import FIT, TRAIN, Api, in_both_apis
 
 from dubhe_flwr.adapter.arguments import Options
 from dubhe_flwr.clientapp import register_dubhe
@@ -86,18 +86,11 @@ def test_defaults(api: Api) -> None:
 
 
 @in_both_apis
-def test_eligible_without_a_return_is_refused(api: Api) -> None:
-    """An override that returns nothing is refused, and does not mean all nodes."""
-    strategy = api.dubhe()
-    strategy.eligible = lambda _round, _node_ids: None
-    with pytest.raises(SettingsError, match=r"eligible\(\) returned nothing"):
-        api.run(strategy, api.grid(), 1)
-
-
-@in_both_apis
 def test_unfit_strategy_is_refused(api: Api) -> None:
-    """A class, a selecting strategy and a cyclic one are refused, with advice what to do."""
+    """The error says what to do, and tells the two APIs apart, since both have a FedAvg."""
+    of_the_other_api = (TRAIN if api.is_fit else FIT).wrapped()
     for wrapped, sentence in (
+        (of_the_other_api, r"FedAvg of flwr.* has no configure_.*flwr\.serverapp"),
         (api.flower.FedAvg, r"FedAvg is a class; .* such as FedAvg\(\)"),
         (api.dubhe(), "RecordedDubhe already selects; wrap the strategy"),
         (api.flower.FedXgbCyclic(), "FedXgbBagging"),
@@ -108,25 +101,3 @@ def test_unfit_strategy_is_refused(api: Api) -> None:
             api.dubhe(wrapped)
     with pytest.raises(SettingsError, match="NoneType of builtins has no configure_"):
         api.ours.Dubhe(None, num_participants=3)
-
-
-@pytest.mark.parametrize(("ours", "theirs"), [(FIT, TRAIN), (TRAIN, FIT)])
-def test_a_strategy_of_the_other_api_is_refused(ours: Api, theirs: Api) -> None:
-    """The error tells the two APIs apart, since both have a FedAvg and a Dubhe."""
-    with pytest.raises(SettingsError, match=r"FedAvg of flwr.* has no configure_.*flwr\.serverapp"):
-        ours.dubhe(theirs.wrapped())
-
-
-@in_both_apis
-@pytest.mark.parametrize("kind", WRAPPERS)
-def test_noise_for_another_number_of_clients_is_refused(
-    api: Api, kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The error has both numbers; a wrapper that fits gets one warning in the log."""
-    with pytest.raises(SettingsError, match=r"num_sampled_clients=5 .* Dubhe's num_participants=6"):
-        api.dubhe(api.private(kind, api.wrapped(), 5))
-    api.dubhe(api.wrapped())
-    assert "dubhe:" not in caplog.text
-    api.dubhe(api.private(kind, api.wrapped()))
-    (told,) = (line for line in caplog.messages if line.startswith("dubhe:"))
-    assert f"DifferentialPrivacy{kind}Clipping: clients are not sampled uniformly" in told

@@ -28,8 +28,6 @@ LAST = "dubhe: 3 of 4 clients selected in 1.50 s (from 5 tentative selections)"
 @pytest.mark.parametrize(
     ("changes", "lines"),
     [
-        ({}, [EPOCH, LAST]),
-        ({"stages": ()}, [LAST]),
         ({"privacy": BOUND}, [EPOCH, f"dubhe: privacy: {BOUND}", LAST]),
         (
             {"stages": (), "num_tries": 1},

@@ -15,18 +15,16 @@ from apis import (
     TRAIN,
     WRAPPERS,
     Api,
-    WatchedGrid,
     in_both_apis,
     initial_parameters,
 )
-from flwr.app import ArrayRecord, ConfigRecord, Message
+from flwr.app import ArrayRecord, ConfigRecord
 from flwr.client.mod import adaptiveclipping_mod, fixedclipping_mod
 from flwr.common import Code, FitRes, Parameters, Status
 from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.compat.grid_client_proxy import GridClientProxy
 
-from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.rules import Paper
+from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.simulation import InProcessGrid
 
 IN_BOTH: dict[str, dict[str, Any]] = {
@@ -47,6 +45,14 @@ OF_TRAIN: dict[str, dict[str, Any]] = {
 PLAIN: dict[str, Any] = {"simulation": "plain"}
 """Without encryption, which is faster and selects the same sets."""
 DP_MODS = {"ClientSideFixed": (fixedclipping_mod,), "ClientSideAdaptive": (adaptiveclipping_mod,)}
+
+
+def managed(grid: InProcessGrid) -> ClientManager:
+    """Return the clients of a grid as in the older API."""
+    manager = SimpleClientManager()
+    for node_id in grid.get_node_ids():
+        manager.register(GridClientProxy(node_id, grid, grid.run.run_id))
+    return manager
 
 
 @pytest.mark.parametrize(
@@ -70,39 +76,40 @@ def test_any_strategy_trains_exactly_the_chosen(api: Api, kind: str, options: An
 
 
 @in_both_apis
-@pytest.mark.parametrize("place", ["inside", "outside"])
 @pytest.mark.parametrize("kind", WRAPPERS)
-def test_privacy_wrappers_work_inside_and_outside(
-    api: Api, kind: str, place: str, caplog: pytest.LogCaptureFixture
+def test_privacy_wrappers_work_inside(
+    api: Api, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Dubhe can wrap Flower's DP wrappers and be wrapped by them, and warns once about epsilon."""
-    if place == "inside":
-        outer = inner = api.dubhe(api.private(kind, api.wrapped()), **PLAIN)
-    else:
-        inner = api.dubhe(**PLAIN)
-        outer = api.private(kind, inner)
+    """Flower's DP wrappers work inside, with one warning about epsilon; another K is refused."""
+    with pytest.raises(SettingsError, match=r"num_sampled_clients=5 .* Dubhe's num_participants=6"):
+        api.dubhe(api.private(kind, api.wrapped(), 5))
+    api.dubhe(api.wrapped())
+    assert "dubhe:" not in caplog.text
+    strategy = api.dubhe(api.private(kind, api.wrapped()), **PLAIN)
+    (told,) = (line for line in caplog.messages if line.startswith("dubhe:"))
+    assert f"DifferentialPrivacy{kind}Clipping: clients are not sampled uniformly" in told
     grid = api.grid(mods=DP_MODS.get(kind, ()))
-    api.run(outer, grid, 2)
-    assert grid.got("train") == [sorted(selected) for selected in inner.selected]
-    assert len(inner.selected) == 2
-    told = [line for line in caplog.messages if "clients are not sampled uniformly" in line]
-    assert len(told) == 1
+    api.run(strategy, grid, 2)
+    assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
+    assert caplog.text.count("clients are not sampled uniformly") == 1
 
 
 @in_both_apis
 @pytest.mark.parametrize("kind", WRAPPERS)
-def test_noise_around_it_for_another_number_is_refused_before_the_first_message(
-    api: Api, kind: str
+def test_privacy_wrappers_work_outside(
+    api: Api, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Dubhe finds the wrapper that calls it, also through a wrapper in between."""
-    outer = api.private(kind, api.private("ServerSideFixed", api.dubhe(**PLAIN)))
-    outer.num_sampled_clients = 7
-    grid = api.grid(mods=DP_MODS.get(kind, ()))
-    with pytest.raises(
-        SettingsError, match=r"num_sampled_clients=7 differs from Dubhe's num_participants=6"
-    ):
-        api.run(outer, grid, 1)
-    assert not grid.batches
+    """Flower's DP wrappers work outside; another K is refused before the first message."""
+    inner, grid = api.dubhe(**PLAIN), api.grid(mods=DP_MODS.get(kind, ()))
+    api.run(api.private(kind, inner), grid, 2)
+    assert grid.got("train") == [sorted(selected) for selected in inner.selected]
+    assert caplog.text.count("clients are not sampled uniformly") == 1
+    # Dubhe finds the wrapper that calls it through another one in between.
+    outer = api.private(kind, api.private("ServerSideFixed", api.dubhe(**PLAIN)), 7)
+    untouched = api.grid(mods=DP_MODS.get(kind, ()))
+    with pytest.raises(SettingsError, match=r"num_sampled_clients=7 differs from Dubhe's num_part"):
+        api.run(outer, untouched, 1)
+    assert not untouched.batches
 
 
 def test_a_seed_fixes_the_sets() -> None:
@@ -177,19 +184,22 @@ def test_the_wrapped_strategy_evaluates(api: Api, evaluate_on: Any, fraction: fl
 
 @in_both_apis
 def test_only_the_eligible_train(api: Api) -> None:
-    """Only eligible nodes train in each round, even if the draw was made before."""
+    """Only eligible nodes train, even if the draw was made before; no answer is refused."""
     allowed: dict[int, list[int]] = {}
 
     def eligible(server_round: int, node_ids: Any) -> list[int]:
         allowed[server_round] = list(node_ids)[server_round::2]
         return allowed[server_round]
 
-    strategy = api.dubhe(**PLAIN, rounds_per_draw=3)
+    strategy, grid = api.dubhe(**PLAIN, rounds_per_draw=3), api.grid()
     strategy.eligible = eligible
-    api.run(strategy, api.grid())
+    api.run(strategy, grid)
     for plan in strategy.plans:
         assert len(set(plan.participants)) == 6
         assert set(plan.participants) <= set(allowed[plan.server_round])
+    strategy.eligible = lambda _round, _node_ids: None
+    with pytest.raises(SettingsError, match=r"eligible\(\) returned nothing"):
+        strategy.select(4, managed(grid) if api.is_fit else grid)
 
 
 @in_both_apis
@@ -204,30 +214,32 @@ def test_too_few_nodes_are_refused_before_the_first_message(
     assert [line for line in caplog.messages if "dubhe:" in line] == []
 
 
-@in_both_apis
 def test_waiting_for_the_simulation_engine_ends_when_nodes_stop_coming(
-    api: Api, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Once no more nodes connect, a wrong number fails after seconds, not a minute."""
-    for module in ("server", "serverapp"):
-        monkeypatch.setattr(f"dubhe_flwr.{module}.patience", lambda _grid: 3.0)
-    seconds, real = 0.0, WatchedGrid.get_node_ids
+    seconds = 0.0
 
     def sleep(longer: float) -> None:
         nonlocal seconds
         seconds += longer
 
-    def some(self: Any) -> list[int]:
-        return list(real(self))[: int(2 * seconds)]
+    def wait(number: int) -> None:
+        TRAIN.dubhe(num_participants=number).driver.plan_round(
+            1,
+            present=lambda: range(min(24, int(2 * seconds))),  # two more in each second
+            send=lambda *_: {},
+            patience=lambda: 3.0,
+        )
 
     clock = SimpleNamespace(monotonic=lambda: seconds, perf_counter=lambda: seconds, sleep=sleep)
     monkeypatch.setattr("dubhe_flwr.adapter.driver.time", clock)
-    monkeypatch.setattr(WatchedGrid, "get_node_ids", some)
-    api.run(api.dubhe(**PLAIN, num_participants=10), api.grid(), 1)  # nodes connect one at a time
+    with pytest.raises(QuorumError, match="10 no reply at join"):
+        wait(10)
     assert seconds == pytest.approx(5, abs=0.3)
     seconds = 0.0
     with pytest.raises(SettingsError, match="the number of nodes, 24"):
-        api.run(api.dubhe(num_participants=30), api.grid(), 1)
+        wait(30)
     assert seconds == pytest.approx(15, abs=0.5)  # three after the last one connected
 
 
@@ -247,32 +259,6 @@ def test_waiting_for_nodes_ends(api: Api, caplog: pytest.LogCaptureFixture) -> N
 
 
 @in_both_apis
-def test_failed_training_costs_only_its_own_contribution(api: Api) -> None:
-    """A client that raises in training is missing from the mean, and the run goes on."""
-    strategy, grid = api.dubhe(**PLAIN), api.grid()
-    answer = grid._answer
-
-    def one_fails(message: Message) -> Any:
-        partition = grid.contexts[message.metadata.dst_node_id].node_config["partition-id"]
-        training = message.metadata.message_type == "train"
-        if training and partition == strategy.selected[0][0]:
-            message = Message(message.content, dst_node_id=1, message_type="train")
-        return answer(message)
-
-    grid._answer = one_fails
-    model = api.run(strategy, grid, 1)
-    np.testing.assert_allclose(model[0], 1 + np.mean(strategy.selected[0][1:]))
-
-
-def managed(grid: InProcessGrid) -> ClientManager:
-    """Return the clients of a grid as in the older API."""
-    manager = SimpleClientManager()
-    for node_id in grid.get_node_ids():
-        manager.register(GridClientProxy(node_id, grid, grid.run.run_id))
-    return manager
-
-
-@in_both_apis
 def test_select_serves_a_custom_training_loop(api: Api) -> None:
     """Select returns the same clients as Flower's loop, and sends no training message."""
     run, own = api.dubhe(**PLAIN), api.dubhe(**PLAIN)
@@ -287,18 +273,17 @@ def test_select_serves_a_custom_training_loop(api: Api) -> None:
 
 
 def test_the_wrapped_strategy_makes_the_instructions() -> None:
-    """Model and config reach the selected nodes as the wrapped strategy made them."""
-    fit = FIT.dubhe(FIT.wrapped(on_fit_config_fn=lambda r: {"round": r}))
-    parameters = initial_parameters()
+    """Model, config and the round of the whole run reach the selected nodes, as after a restart."""
+    fit, train = FIT.dubhe(FIT.wrapped(on_fit_config_fn=lambda r: {"round": r})), TRAIN.dubhe()
+    for strategy in (fit, train):
+        strategy.load_state_dict({**strategy.state_dict(), "round": 2})
+    parameters, arrays = initial_parameters(), ArrayRecord(MODEL)
     made = fit.configure_fit(1, parameters, managed(FIT.grid()))
     assert {client.node_id for client, _ in made} == set(fit.plan.participants)
-    assert all(ins.parameters is parameters and ins.config == {"round": 1} for _, ins in made)
-    train, arrays = TRAIN.dubhe(), ArrayRecord(MODEL)
-    messages = list(train.configure_train(1, arrays, ConfigRecord({"lr": 0.1}), TRAIN.grid()))
-    assert {m.metadata.dst_node_id for m in messages} == set(train.plan.participants)
-    for message in messages:
+    assert all(ins.parameters is parameters and ins.config == {"round": 3} for _, ins in made)
+    for message in train.configure_train(1, arrays, ConfigRecord({"lr": 0.1}), TRAIN.grid()):
         assert message.content["arrays"] == arrays
-        assert message.content["config"] == ConfigRecord({"lr": 0.1, "server-round": 1})
+        assert message.content["config"] == ConfigRecord({"lr": 0.1, "server-round": 3})
 
 
 @in_both_apis
@@ -320,54 +305,44 @@ def test_a_strategy_that_resamples_is_logged(api: Api, caplog: pytest.LogCapture
 
 
 class OwnStart(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
-    """Overrides `start` like Flower's advanced-pytorch example, to keep the best model."""
+    """Runs the rounds by itself, like Flower's advanced-pytorch example, and counts clients."""
 
-    best = -1.0
+    count = 0
 
-    def keep_in(self, place: dict[int, Any]) -> None:
-        self.place = place
-
-    def start(self, grid: Any, initial_arrays: Any, num_rounds: int = 3, *rest: Any) -> Any:
-        evaluate_fn = rest[-1]
-        if evaluate_fn:
-            evaluate_fn(0, initial_arrays)
+    def start(
+        self,
+        grid: Any,
+        model: Any,
+        rounds: int,
+        *,
+        timeout: float,
+        note: str = "",
+        evaluate_fn: Any = lambda _round, _model: None,
+    ) -> Any:
+        evaluate_fn(0, model)
         self.summary()
-        for server_round in range(1, num_rounds + 1):
-            messages = self.configure_train(server_round, initial_arrays, ConfigRecord(), grid)
-            replies = grid.send_and_receive(messages)
-            arrays, metrics = self.aggregate_train(server_round, replies)
-            if arrays is not None:
-                initial_arrays = arrays
-            if metrics["partition"] > self.best:
-                self.best = metrics["partition"]
-                self.place[server_round] = metrics
-            if evaluate_fn:
-                evaluate_fn(server_round, initial_arrays)
-        return "what it returns"
+        for server_round in range(1, rounds + 1):
+            messages = self.configure_train(server_round, model, ConfigRecord(), grid)
+            model, metrics = self.aggregate_train(server_round, grid.send_and_receive(messages))
+            self.count += metrics["selection-clients"]
+            evaluate_fn(server_round, model)
+        return rounds, timeout, note
 
 
-@pytest.mark.parametrize("is_kept", [False, True])
 def test_a_start_of_the_wrapped_strategy_runs_the_rounds(
-    is_kept: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A custom start runs with Dubhe's selection and its own attributes, and resumes."""
-    place: dict[int, Any] = {}
-    options = {**PLAIN, **({"checkpoint_dir": tmp_path} if is_kept else {})}
-    strategy = TRAIN.dubhe(OwnStart(), **options)
-    strategy.keep_in(place)
-    grid = TRAIN.grid()
-    with caplog.at_level("INFO", logger="flwr"):
-        assert strategy.start(grid, ArrayRecord(MODEL), 3) == "what it returns"
-    assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
-    assert len(strategy.selected) == 3
-    assert place[1]["selection-clients"] == 6
-    assert strategy.strategy.best == list(place.values())[-1]["partition"]
-    assert any("Dubhe around OwnStart" in line for line in caplog.messages)
-    if is_kept:
-        again = TRAIN.dubhe(OwnStart(), **options)
-        again.keep_in(place)
-        again.start(grid, ArrayRecord(MODEL), 4)
-        assert [plan.server_round for plan in again.plans] == [4]
+    """It gets the arguments that it has, runs with Dubhe's selection, and resumes."""
+    grid, selected = TRAIN.grid(), []
+    for num_rounds, rounds_left in ((3, 3), (4, 1)):
+        strategy = TRAIN.dubhe(OwnStart(), **PLAIN, checkpoint_dir=tmp_path)
+        with caplog.at_level("INFO", logger="flwr"):
+            found: Any = strategy.start(grid, ArrayRecord(MODEL), num_rounds, note="kept")
+        assert found == (rounds_left, 3600, "kept")
+        assert strategy.strategy.count == 6 * rounds_left
+        selected += [sorted(chosen) for chosen in strategy.selected]
+    assert grid.got("train") == selected
+    assert "Dubhe around OwnStart" in caplog.text
 
 
 def test_a_custom_start_may_call_super(tmp_path: Path) -> None:
@@ -386,27 +361,22 @@ def test_a_custom_start_may_call_super(tmp_path: Path) -> None:
     assert grid.batches == []
 
 
-def test_a_custom_start_gets_the_arguments_that_it_has(tmp_path: Path) -> None:
-    """It may have other names, fewer arguments and some of its own; what it lacks is refused."""
+def test_a_custom_start_without_evaluate_fn(tmp_path: Path) -> None:
+    """It runs, unless there is something to call after each round."""
 
-    class Brief(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
-        def start(self, grid: Any, model: Any, rounds: int, *, timeout: float, note: str) -> Any:
-            for server_round in range(1, rounds + 1):
-                messages = self.configure_train(server_round, model, ConfigRecord(), grid)
-                self.aggregate_train(server_round, grid.send_and_receive(messages))
-            return rounds, timeout, note
+    class Brief(OwnStart):
+        def start(self, grid: Any, model: Any, rounds: int) -> Any:  # type: ignore[override]
+            return super().start(grid, model, rounds, timeout=1.0)
 
-    strategy, grid = TRAIN.dubhe(Brief(), **PLAIN), TRAIN.grid()
-    found: Any = strategy.start(grid, ArrayRecord(MODEL), 2, note="kept")
-    assert found == (2, 3600, "kept")
-    assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
-    for options, given in (
-        ({"checkpoint_dir": tmp_path}, {}),
-        ({}, {"evaluate_fn": lambda _round, _arrays: None}),
-    ):
+    def start(given: Any, **options: Any) -> Any:
         strategy = TRAIN.dubhe(Brief(), **PLAIN, **options)
-        with pytest.raises(SettingsError, match=r"Brief.start takes no evaluate_fn; add it to"):
-            strategy.start(grid, ArrayRecord(MODEL), 2, note="", **given)
+        return strategy.start(TRAIN.grid(), ArrayRecord(MODEL), 2, **given)
+
+    assert start({}) == (2, 1.0, "")
+    with pytest.raises(SettingsError, match=r"Brief.start takes no evaluate_fn; add it to"):
+        start({}, checkpoint_dir=tmp_path)
+    with pytest.raises(SettingsError, match=r"Brief.start takes no evaluate_fn; add it to"):
+        start({"evaluate_fn": lambda _round, _arrays: None})
 
 
 def test_results_from_unselected_clients_do_not_crash_aggregation() -> None:
@@ -442,16 +412,14 @@ def test_the_summary_says_how_nodes_are_selected(caplog: pytest.LogCaptureFixtur
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="flwr"):
         strategy.summary()
-    rule = Paper((1, 2, 4), {1: 0.7, 2: 0.2}).describe()
-    assert caplog.messages[:7] == [
+    assert caplog.messages[:2] == [
         "\t├──> Dubhe around DifferentialPrivacyServerSideFixedClipping around FedAvg:",
         "\t│\t├── Participants (K): 6 | equal weights: True | evaluation on: all",
-        f"\t│\t├── Rule: {rule}",
-        "\t│\t├── Determination: Tries(number=4, pool=1)",
-        "\t│\t├── Registration every 50 rounds | rounds in a draw: 1",
-        "\t│\t├── Key: 512 bits | smallest cohort: 3",
-        "\t│\t└── Simulation: encrypted | seed: 7",
     ]
+    assert caplog.messages[6] == "\t│\t└── Simulation: encrypted | seed: 7"
+    for told in (strategy.settings.rule.describe(), "Tries(number=4, pool=1)", "every 50 rounds"):
+        assert told in caplog.text
+    assert "Key: 512 bits | smallest cohort: 3" in caplog.text
     assert "0.30" in caplog.text
     untested = TRAIN.ours.Dubhe(TRAIN.flower.FedAvg(fraction_evaluate=0.0), **SELECTION)
     assert untested.description()[0] == "Participants (K): 6 | equal weights: True"

@@ -1,4 +1,4 @@
-"""The quickstart app runs unchanged on every runtime, and learns."""
+"""The quickstart app runs unchanged in one process; for Ray see `runtimes/test_flwr_run.py`."""
 
 import tomllib
 from contextlib import suppress
@@ -105,41 +105,22 @@ def test_it_resumes_from_its_checkpoint(
     assert len(accuracies) == 5
 
 
-def test_flower_accepts_the_project_file() -> None:
-    """`flwr build` finds both components, and the file names no federation."""
+def test_flower_and_its_hub_accept_the_app() -> None:
+    """Both components exist; the file names no federation; the bundle has the licence."""
     from flwr.common.config import validate_config
 
-    project = tomllib.loads((APP / "pyproject.toml").read_text(encoding="utf-8"))
-    valid, errors, warnings = validate_config(project, check_module=True, project_dir=APP)
+    whole = tomllib.loads((APP / "pyproject.toml").read_text(encoding="utf-8"))
+    valid, errors, warnings = validate_config(whole, check_module=True, project_dir=APP)
     assert valid, errors
     assert not warnings
-    assert "federations" not in project["tool"]["flwr"]
-
-
-def test_flower_hub_accepts_the_app() -> None:
-    """Flower's own checks pass, and the bundle has all files and the licence."""
+    assert "federations" not in whole["tool"]["flwr"]
     publish = import_module("flwr.cli.app_cmd.publish")
     build = import_module("flwr.cli.build")
-    project = tomllib.loads((APP / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    publish._validate_app_name(project["name"], "name")
-    publish._validate_description(project["description"])
+    publish._validate_app_name(whole["project"]["name"], "name")
+    publish._validate_description(whole["project"]["description"])
     files = publish._collect_file_paths(APP)
     publish._validate_files(files)
     assert {path for path in APP.rglob("*.*") if "__pycache__" not in path.parts} <= {*files}
     fab, metadata = build.build_fab_from_files(build.collect_files(APP))
     assert metadata.fab_format_version == 1
     assert "LICENSE" in ZipFile(BytesIO(fab)).namelist()
-
-
-@pytest.mark.slow
-@pytest.mark.runtime
-def test_ray_runs_the_same_apps(accuracies: list[float], plans: list[tuple[str, ...]]) -> None:
-    """Flower's Ray simulation passes no run config, so it runs the default number of rounds."""
-    from flwr.simulation import run_simulation
-
-    one_core: Any = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
-    run_simulation(*components(), num_supernodes=6, backend_config=one_core)
-    num_rounds = CONFIG["config"]["num-server-rounds"]
-    assert [len(set(clients)) for clients in plans] == [5] * num_rounds
-    assert len(accuracies) == num_rounds + 1
-    assert len(set(accuracies)) > 1

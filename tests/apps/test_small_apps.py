@@ -6,9 +6,8 @@ import small_apps
 from dubhe_flwr.simulation import run_in_process
 
 OUTCOMES = {
-    "sklearn": (1.0, 1e6),  # of the weights
     "xgboost": (5 * small_apps.ROUNDS, 5 * small_apps.ROUNDS),  # trees
-    "masked": (0.1, 1e6),
+    "masked": (17.0, 19.0),  # nine weights, each trained twice
     "advanced": (0.5, 1.0),  # accuracy
     "mods": (0.5, 1.0),
 }

@@ -44,84 +44,76 @@ def mod_with(**options: Any) -> DubheMod:
     return DubheMod(lambda _context: [5, 5, 5, 5], min_key_bits=512, **options)
 
 
-class TestFiles:
-    """Keys in the formats that ssh-keygen and OpenSSL write."""
+@pytest.mark.parametrize(
+    ("form", "password"), [(PrivateFormat.OpenSSH, None), (PRIVATE, None), (PRIVATE, b"secret")]
+)
+def test_a_signing_key(tmp_path: Path, form: PrivateFormat, password: bytes | None) -> None:
+    """Private keys are read from OpenSSH and PEM files, with or without a password."""
+    locked = BestAvailableEncryption(password) if password else NoEncryption()
+    path = tmp_path / "node.key"
+    path.write_bytes(KEYS[0].private_bytes(Encoding.PEM, form, locked))
+    key = load_signing_key(path, password)
+    assert key.private_bytes_raw() == KEYS[0].private_bytes_raw()
+    if password:
+        for wrong in (None, b"other"):
+            with pytest.raises(SettingsError, match="no private Ed25519 key that can be opened"):
+                load_signing_key(str(path), wrong)
 
-    @pytest.mark.parametrize(
-        ("form", "password"), [(PrivateFormat.OpenSSH, None), (PRIVATE, None), (PRIVATE, b"secret")]
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"nonsense",
+        b"-----BEGIN OPENSSH PRIVATE KEY-----\nnonsense\n-----END OPENSSH PRIVATE KEY-----\n",
+        b"-----BEGIN PRIVATE KEY-----\nnonsense\n-----END PRIVATE KEY-----\n",
+        generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PRIVATE, NoEncryption()),
+        TRUSTED[0].public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH),
+    ],
+    ids=["nonsense", "not OpenSSH", "not PEM", "another curve", "public"],
+)
+def test_an_unfit_signing_key_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    """The error says how to make a key, and quotes nothing from the file."""
+    path = tmp_path / "node.key"
+    path.write_bytes(content)
+    with pytest.raises(SettingsError, match="ssh-keygen -t ed25519") as error:
+        load_signing_key(path)
+    assert "nonsense" not in str(error.value)
+    assert error.value.__cause__ is None
+    assert error.value.__suppress_context__ or error.value.__context__ is None
+
+
+@pytest.mark.parametrize("load", [load_signing_key, load_trusted_keys])
+def test_a_missing_file(tmp_path: Path, load: Callable[[Path], Any]) -> None:
+    """The error names the path of a missing file."""
+    with pytest.raises(SettingsError, match=r"missing.key cannot be read \(No such file"):
+        load(tmp_path / "missing.key")
+
+
+def test_trusted_keys(tmp_path: Path) -> None:
+    """Public keys are read one per line, with comments and empty lines, and as PEM blocks."""
+    line = TRUSTED[0].public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    form, path = PublicFormat.SubjectPublicKeyInfo, tmp_path / "trusted"
+    pems = [key.public_bytes(Encoding.PEM, form) for key in TRUSTED[1:]]
+    path.write_bytes(
+        b"# nodes\r\n\r\n" + line + b" node@host\r\n# of another kind\n" + b"".join(pems)
     )
-    def test_a_signing_key(
-        self, tmp_path: Path, form: PrivateFormat, password: bytes | None
-    ) -> None:
-        """Private keys are read from OpenSSH and PEM files, with or without a password."""
-        locked = BestAvailableEncryption(password) if password else NoEncryption()
-        path = tmp_path / "node.key"
-        path.write_bytes(KEYS[0].private_bytes(Encoding.PEM, form, locked))
-        key = load_signing_key(path, password)
-        assert key.private_bytes_raw() == KEYS[0].private_bytes_raw()
-        if password:
-            for wrong in (None, b"other"):
-                with pytest.raises(
-                    SettingsError, match="no private Ed25519 key that can be opened"
-                ):
-                    load_signing_key(str(path), wrong)
+    assert list(load_trusted_keys(path)) == list(load_trusted_keys(str(path))) == TRUSTED
 
-    @pytest.mark.parametrize(
-        "content",
-        [
-            b"",
-            b"nonsense",
-            b"-----BEGIN OPENSSH PRIVATE KEY-----\nnonsense\n-----END OPENSSH PRIVATE KEY-----\n",
-            b"-----BEGIN PRIVATE KEY-----\nnonsense\n-----END PRIVATE KEY-----\n",
-            generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PRIVATE, NoEncryption()),
-            TRUSTED[0].public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH),
-        ],
-        ids=["empty", "nonsense", "not OpenSSH", "not PEM", "another curve", "public"],
-    )
-    def test_an_unfit_signing_key_file_is_refused(self, tmp_path: Path, content: bytes) -> None:
-        """The error says how to make a key, and quotes nothing from the file."""
-        path = tmp_path / "node.key"
-        path.write_bytes(content)
-        with pytest.raises(SettingsError, match="ssh-keygen -t ed25519") as error:
-            load_signing_key(path)
-        assert "nonsense" not in str(error.value)
-        assert error.value.__cause__ is None
-        assert error.value.__suppress_context__ or error.value.__context__ is None
 
-    @pytest.mark.parametrize("load", [load_signing_key, load_trusted_keys])
-    def test_a_missing_file(self, tmp_path: Path, load: Callable[[Path], Any]) -> None:
-        """The error names the path of a missing file."""
-        with pytest.raises(SettingsError, match=r"missing.key cannot be read \(No such file"):
-            load(tmp_path / "missing.key")
-
-    def test_trusted_keys(self, tmp_path: Path) -> None:
-        """Public keys are read one per line, with comments and empty lines, and as PEM blocks."""
-        lines = [key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) for key in TRUSTED]
-        form, path = PublicFormat.SubjectPublicKeyInfo, tmp_path / "trusted"
-        path.write_bytes(b"# nodes\r\n\r\n" + b" node@host\r\n".join(lines))
-        assert list(load_trusted_keys(path)) == TRUSTED
-        path.write_bytes(b"".join(key.public_bytes(Encoding.PEM, form) for key in TRUSTED))
-        assert list(load_trusted_keys(str(path))) == TRUSTED
-        pem = TRUSTED[1].public_bytes(Encoding.PEM, form)
-        path.write_bytes(b"\n".join([lines[0], b"# one of another kind", pem, lines[2]]))
-        assert list(load_trusted_keys(path)) == TRUSTED
-
-    def test_an_invalid_line_is_named(self, tmp_path: Path) -> None:
-        """The error names the number of a line that has another kind of key, or none."""
-        other = generate_private_key(SECP256R1()).public_key()
-        first = TRUSTED[0].public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-        path = tmp_path / "trusted"
-        for second in (
-            other.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH),
-            b"nonsense",
-            first[:-10],
-            TRUSTED[1].public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)[:-20],
-        ):
-            path.write_bytes(first + b"\n" + second + b"\n")
-            with pytest.raises(
-                SettingsError, match=r"Key 2 in .*trusted is not a public Ed25519 key"
-            ):
-                load_trusted_keys(path)
+def test_an_invalid_line_is_named(tmp_path: Path) -> None:
+    """The error names the number of a line that has another kind of key, or none."""
+    other = generate_private_key(SECP256R1()).public_key()
+    first = TRUSTED[0].public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    path = tmp_path / "trusted"
+    for second in (
+        other.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH),
+        b"nonsense",
+        first[:-10],
+        TRUSTED[1].public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)[:-20],
+    ):
+        path.write_bytes(first + b"\n" + second + b"\n")
+        with pytest.raises(SettingsError, match=r"Key 2 in .*trusted is not a public Ed25519 key"):
+            load_trusted_keys(path)
 
 
 @pytest.mark.parametrize(

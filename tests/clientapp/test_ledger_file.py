@@ -29,17 +29,20 @@ def join_in_a_new_run(node: Node, partition: int = 3) -> Memory:
     return Memory.from_fields(dict(context.state["dubhe"].items()))
 
 
-def test_a_daily_limit_outlasts_a_run(tmp_path: Path) -> None:
-    """With state_dir the second run is refused; without it each run starts from zero."""
+def test_a_daily_limit_outlasts_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With state_dir the second run is refused, even after a crash; else each starts from zero."""
     limits: dict[str, Any] = {"max_epochs_per_day": 1}
     for _ in range(2):
         join_in_a_new_run(Node(lambda _context: COUNTS, **limits))
-    node = Node(lambda _context: COUNTS, state_dir=lambda _context: tmp_path / "own", **limits)
+    flushed, own = [], tmp_path / "own"
+    monkeypatch.setattr(os, "fsync", lambda number: flushed.append(os.fstat(number).st_ino))
+    node = Node(lambda _context: COUNTS, state_dir=lambda _context: own, **limits)
     join_in_a_new_run(node)
+    kept = own / ledger_name("3")
+    assert flushed == [kept.stat().st_ino, own.stat().st_ino]
+    assert kept.stat().st_mode & 0o777 == 0o600
     with pytest.raises(DailyLimitError, match="has reached its owner's max_epochs_per_day"):
         join_in_a_new_run(node)
-    kept = tmp_path / "own" / ledger_name("3")
-    assert kept.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_file_does_not_hold_the_label_counts(tmp_path: Path) -> None:
@@ -51,26 +54,16 @@ def test_the_file_does_not_hold_the_label_counts(tmp_path: Path) -> None:
     assert ", ".join(map(str, COUNTS)) not in kept
 
 
-@pytest.mark.parametrize(("counts", "counted"), [(COUNTS, 0.25), ([9, 20, 30], 0.0)])
-def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: float) -> None:
-    """Sums of earlier runs count as long as the label counts stay the same."""
-    spent = Ledger(budget=LabelBudget().of(tuple(COUNTS)).charged(0.25))
-    with open_ledger(tmp_path, "3") as (_, save):
-        save(spent)
-    memory = join_in_a_new_run(Node(lambda _context: counts, state_dir=tmp_path))
-    assert memory.joined is not None
-    assert (memory.budget.spent, memory.joined.budget.spent) == (counted, counted)
-
-
-def test_what_a_node_has_spent_outlasts_a_crash(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The file and its folder are flushed to the disk before the node answers."""
-    flushed = []
-    monkeypatch.setattr(os, "fsync", lambda number: flushed.append(os.fstat(number).st_ino))
-    join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
-    kept = tmp_path / ledger_name("3")
-    assert flushed == [kept.stat().st_ino, tmp_path.stat().st_ino]
+def test_sums_of_earlier_runs_count(tmp_path: Path) -> None:
+    """They count for the node that entered them, as long as its label counts stay the same."""
+    for identity, spent in (("3", 0.25), ("4", 0.5)):
+        with open_ledger(tmp_path, identity) as (_, save):
+            save(Ledger(budget=LabelBudget().of(tuple(COUNTS)).charged(spent)))
+    for partition, counts, spent in ((3, COUNTS, 0.25), (4, COUNTS, 0.5), (3, [9, 20, 30], 0.0)):
+        node = Node(lambda _context, own=counts: own, state_dir=tmp_path)  # type: ignore[misc]
+        memory = join_in_a_new_run(node, partition)
+        assert memory.joined is not None
+        assert memory.budget.spent == memory.joined.budget.spent == spent
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -89,42 +82,27 @@ def test_a_node_that_forgot_an_answer_leaves_the_epoch(tmp_path: Path, *, is_kep
     node.handle(Envelope(b"f" * 16, "join", 1).seal(join), context)
 
 
-def test_nodes_that_share_a_folder_keep_their_own_counts(tmp_path: Path) -> None:
-    """A second node with other label counts does not reset the first one's budget."""
-    for identity, spent in (("3", 0.25), ("4", 0.5)):
-        with open_ledger(tmp_path, identity) as (_, save):
-            save(Ledger(budget=LabelBudget().of(tuple(COUNTS)).charged(spent)))
-    node = Node(lambda _context: COUNTS, state_dir=tmp_path)
-    assert join_in_a_new_run(node).budget.spent == 0.25
-    assert join_in_a_new_run(node, partition=4).budget.spent == 0.5
-
-
 def test_a_simulated_node_keeps_nothing(tmp_path: Path) -> None:
     """A simulated node keeps nothing, so that its run repeats with the seed."""
     join_in_a_new_run(Node(lambda _context: COUNTS, simulated=True, state_dir=tmp_path))
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("damage", ["", "{}", '{"plain": {}, "packed": {"x": "?"}}', "[]"])
-def test_a_node_with_a_damaged_ledger_answers_nothing(
-    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    "damage", ["", "{}", '{"plain": {}, "packed": {"x": "?"}}', "[]", "no locks"]
+)
+def test_a_node_that_cannot_use_its_ledger_answers_nothing(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The node's log names the folder; the server does not learn it."""
-    (tmp_path / ledger_name("3")).write_text(damage)
-    with pytest.raises(RefusedError, match=r"^This node cannot use its state_dir; its log"):
-        join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
-    assert str(tmp_path) in caplog.text
-
-
-def test_a_node_whose_disk_has_no_locks_answers_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Without a lock, two runs at once would lose counts; some network file systems have none."""
 
     def flock(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("fcntl.flock", flock)
+    if damage == "no locks":  # as on some network file systems, where two runs would lose counts
+        monkeypatch.setattr("fcntl.flock", flock)
+    else:
+        (tmp_path / ledger_name("3")).write_text(damage)
     with pytest.raises(RefusedError, match=r"^This node cannot use its state_dir; its log"):
         join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
     assert str(tmp_path) in caplog.text

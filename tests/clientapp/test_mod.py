@@ -5,7 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from apis import FIT, NUM_CLASSES, message_client_app, node_context, numpy_client_app
+from apis import (
+    FIT,
+    LABEL_COUNTS,
+    NUM_CLASSES,
+    Api,
+    exchanges_of,
+    in_both_apis,
+    message_client_app,
+    node_context,
+    numpy_client_app,
+)
+from disclosure import label_secrets
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
@@ -18,7 +29,7 @@ from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
 from dubhe_flwr.protocol import Memory
 from dubhe_flwr.protocol.node.policy import warn_once
 from dubhe_flwr.protocol.wire.envelope import Envelope, reply_reader
-from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, JoinReply, JoinRequest
+from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, JoinRequest
 from dubhe_flwr.rules import Paper
 
 HELLO = Envelope(bytes(16), "hello", 1)
@@ -46,45 +57,54 @@ def answer(app: ClientApp, node: Context, stage: str = "hello") -> Any:
 
 
 @pytest.mark.parametrize("app", [numpy_client_app(), message_client_app()])
-def test_both_kinds_of_app_answer_every_stage(app: ClientApp) -> None:
-    """The mod and the registered handlers give the same answer to a request."""
-    assert answer(app, node_context()) == HelloReply(alias="3", willing=True)
-    for stage in STAGES:
-        assert app(request({"nonsense": 1}, stage), node_context()).has_error()
-
-
-@pytest.mark.parametrize("app", [numpy_client_app(), message_client_app()])
-def test_refusals_are_error_replies_and_leave_no_state(
+def test_both_kinds_of_app_answer_every_stage(
     app: ClientApp, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A refused request gets an error that names no secret, and changes nothing."""
+    """A refusal is an error reply that names no secret and changes nothing."""
     node = node_context()
+    assert answer(app, node) == HelloReply(alias="3", willing=True)
+    del node.node_config["partition-id"]
+    assert answer(app, node).alias == "99"
+    for stage in STAGES:
+        assert app(request({"nonsense": 1}, stage), node).has_error()
+    caplog.clear()
     header = Envelope(bytes(16), "determine", 1)
     reply = app(request(header.seal(HelloRequest()), "determine"), node)
     assert reply.error.code == 2
     assert "DetermineRequest" in str(reply.error.reason)
     assert caplog.messages == [f"dubhe: refused: {reply.error.reason}"]
-    assert not node.state.config_records
     empty = Message(RecordDict(), dst_node_id=99, message_type=message_type("join"))
     assert "no record" in str(app(empty, node).error.reason)
+    assert not node.state.config_records
 
 
 def test_state_lives_in_the_context() -> None:
-    """The session is kept in the Context between messages, and a replay is refused."""
+    """A replay is refused; a session that the node cannot read costs it the epoch, no more."""
     app, node = numpy_client_app(), node_context()
     assert answer(app, node, "join").status == 0
-    kept = node.state.config_records["dubhe"]
-    assert Memory.from_fields(kept).epoch == b"e" * 16
+    assert Memory.from_fields(node.state.config_records["dubhe"]).epoch == b"e" * 16
     assert app(request(JOINING.seal(JOIN), "join"), node).has_error()
-
-
-def test_a_node_that_cannot_read_its_session_starts_anew() -> None:
-    """An unreadable session costs the node the epoch, no more."""
-    app, node = numpy_client_app(), node_context()
     damaged, older = ConfigRecord({"sequence": 1}), ConfigRecord({"session": b"{}"})
     for left in (damaged, older):
         node.state["dubhe"] = left
-        assert isinstance(answer(app, node, "join"), JoinReply)
+        assert answer(app, node, "join").status == 0
+
+
+@in_both_apis
+@pytest.mark.parametrize("simulation", ["encrypted", "plain"])
+def test_no_reply_has_labels_in_the_clear(api: Api, simulation: Any) -> None:
+    """No label counts, shares or registry, however written, unless nodes have nothing to hide."""
+    grid = api.grid()
+    seen = exchanges_of(grid)
+    api.run(api.dubhe(simulation=simulation), grid, 2)
+    told = b"|".join(
+        value if isinstance(value, bytes) else repr(value).encode()
+        for _, reply in seen
+        for record in reply.content.config_records.values()
+        for value in record.values()
+    )
+    secrets = label_secrets(LABEL_COUNTS, (1, 2, NUM_CLASSES), {1: 0.7, 2: 0.2})
+    assert any(secret in told for secret in secrets) == (simulation == "plain")
 
 
 def test_other_messages_pass_through() -> None:
@@ -96,13 +116,8 @@ def test_other_messages_pass_through() -> None:
         return Message(RecordDict(), reply_to=message)
 
     mod = DubheMod(lambda _context: [1, 2, 3, 4])
-    for kind, record in [
-        ("train", "fitins.config"),
-        ("evaluate", "evaluateins.config"),
-        ("query", "config"),
-        ("train.custom", "config"),
-    ]:
-        content = RecordDict({record: ConfigRecord({"stage": "join", "lr": 0.1})})
+    for kind in ("train", "evaluate", "query", "train.custom"):
+        content = RecordDict({"config": ConfigRecord({"stage": "join", "lr": 0.1})})
         message = Message(content, dst_node_id=99, message_type=kind)
         assert not mod(message, node_context(), call_next).has_error()
         assert seen[-1] is message
@@ -133,14 +148,6 @@ def test_mods_after_dubhe_do_not_see_its_messages() -> None:
     assert answer(app, node_context()).willing
 
 
-def test_alias_is_the_partition_or_the_node() -> None:
-    """The alias is the partition-id, or the node id without one."""
-    app = numpy_client_app()
-    node = node_context()
-    del node.node_config["partition-id"]
-    assert answer(app, node).alias == "99"
-
-
 @pytest.mark.parametrize(
     ("options", "status"),
     [
@@ -163,26 +170,21 @@ def test_a_daily_limit_has_an_error_code_of_its_own() -> None:
     assert app(request(again, "join"), node).error.code == 6
 
 
-def test_simulated_may_depend_on_the_context() -> None:
-    """A callable decides from the Context whether a node is simulated."""
-    mod = DubheMod(lambda _c: [1], simulated=lambda c: bool(c.run_config.get("simulated")))
+def test_simulated_may_depend_on_the_context(caplog: pytest.LogCaptureFixture) -> None:
+    """If the function fails, the server learns only that the node refused; the log says where."""
+    mod = DubheMod(lambda _c: [1], simulated=lambda c: c.run_config["secret-path"])  # type: ignore[arg-type,return-value]
     node = node_context()
-    assert not mod._is_simulated(node)
-    node.run_config["simulated"] = True
-    assert mod._is_simulated(node)
-
-
-def test_an_error_in_simulated_stays_on_the_node(caplog: pytest.LogCaptureFixture) -> None:
-    """The server learns only that the node refused; the node's log says where the error is."""
-    mod = DubheMod(lambda _c: [1], simulated=lambda c: bool(c.run_config["secret-path"]))
     with pytest.raises(RefusedError, match="its log says why") as caught:
-        mod._is_simulated(node_context(0))
-    assert "secret-path" not in str(caught.value)
-    assert "secret-path" not in caplog.text
+        mod._is_simulated(node)
+    assert "secret-path" not in f"{caught.value}{caplog.text}"
     assert "simulated raised KeyError in " in caplog.text
-    with pytest.raises(RefusedError, match="its log says why"):  # "false" is no False
-        DubheMod(lambda _c: [1], simulated=lambda _c: "false")._is_simulated(node_context(0))  # type: ignore[arg-type,return-value]
+    node.run_config["secret-path"] = "false"
+    with pytest.raises(RefusedError, match="its log says why"):
+        mod._is_simulated(node)
     assert "dubhe: simulated returned neither True nor False." in caplog.messages
+    for answered in (True, False):
+        node.run_config["secret-path"] = answered
+        assert mod._is_simulated(node) == answered
 
 
 @pytest.mark.parametrize(
@@ -239,17 +241,15 @@ def test_a_simulation_ends_with_the_error_of_count_labels() -> None:
         FIT.run(FIT.dubhe(), grid, 1)
 
 
-def test_an_app_with_a_client_fn_cannot_register() -> None:
-    """An app with client_fn takes no handlers, and the error points to DubheMod."""
-    with pytest.raises(SettingsError, match=r"pass mods=\[DubheMod\(label_counts\)\]"):
-        register_dubhe(numpy_client_app(), lambda _context: [1])
-
-
 def test_register_dubhe_explains_wrong_arguments() -> None:
-    """Wrong, swapped or misspelt arguments are explained; label_counts may be positional."""
-    with pytest.raises(SettingsError, match="ServerApp is not a ClientApp; give the app"):
-        register_dubhe(ServerApp(), lambda _context: [1, 2])  # type: ignore[arg-type]
+    """The error says what to give instead; label_counts may be positional."""
     register_dubhe(ClientApp(), lambda _context: [1, 2])
     register_dubhe(ClientApp(), label_counts=lambda _context: [1, 2])
-    with pytest.raises(SettingsError, match="register_dubhe takes no wiling; did you mean willing"):
-        register_dubhe(ClientApp(), lambda _context: [1, 2], wiling=None)  # type: ignore[call-arg]
+    cases: list[tuple[Any, dict[str, Any], str]] = [
+        (ServerApp(), {}, "ServerApp is not a ClientApp; give the app as the first argument"),
+        (numpy_client_app(), {}, r"pass mods=\[DubheMod\(label_counts\)\]"),
+        (ClientApp(), {"wiling": None}, "register_dubhe takes no wiling; did you mean willing"),
+    ]
+    for wrong, options, sentence in cases:
+        with pytest.raises(SettingsError, match=sentence):
+            register_dubhe(wrong, lambda _context: [1, 2], **options)

@@ -49,7 +49,8 @@ def flower_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]
         home.stop()
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("pytorch", "mods")]
+OURS = ("pytorch", "quickstart")
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in (*OURS, "mods")]
 
 
 @pytest.mark.parametrize("name", ["masked", *SLOW])
@@ -57,8 +58,8 @@ def test_an_app_runs_on_a_local_superlink(
     flower_home: Processes, tmp_path: Path, name: str
 ) -> None:
     """An app in either API, with SecAgg+, or with its own start and mods, runs to its end."""
-    if name == "pytorch":
-        shutil.copytree(ROOT / "apps" / "pytorch", tmp_path, dirs_exist_ok=True)
+    if name in OURS:
+        shutil.copytree(ROOT / "apps" / name, tmp_path, dirs_exist_ok=True)
     else:
         shutil.copy(ROOT / "tests" / "small_apps.py", tmp_path)
         (tmp_path / "pyproject.toml").write_text(SMALL_APP.format(name=name))

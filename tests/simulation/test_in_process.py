@@ -12,7 +12,7 @@ from apis import main_server_app
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
@@ -24,7 +24,7 @@ from dubhe_flwr.simulation import InProcessGrid, run_in_process
 
 
 def counting_app() -> ClientApp:
-    """Return an app that counts its calls in its state, and raises on demand."""
+    """Return an app whose nodes count their calls, change what they get, and raise if told."""
     app = ClientApp()
 
     @app.query()
@@ -33,101 +33,54 @@ def counting_app() -> ClientApp:
         if config.get("raise"):
             raise RuntimeError("as told")
         config["changed"] = True
-        record = context.state.metric_records.setdefault("calls", MetricRecord({"number": 0}))
-        record["number"] = int(record["number"]) + 1  # type: ignore[arg-type]
-        partition = int(context.node_config["partition-id"])
-        answer = MetricRecord({"calls": record["number"], "partition": partition})
+        calls = context.state.metric_records.setdefault("calls", MetricRecord({"number": 0}))
+        calls["number"] = int(calls["number"]) + 1  # type: ignore[arg-type]
+        answer = ConfigRecord({**calls, **context.node_config, **context.run_config})
         return Message(RecordDict({"answer": answer}), reply_to=message)
 
     return app
 
 
-def ask(grid: Grid, node_id: int, content: RecordDict | None = None) -> Message:
-    """Send one query and return its reply."""
-    content = content or RecordDict({"config": ConfigRecord({})})
-    message = Message(content, dst_node_id=node_id, message_type="query")
-    (reply,) = grid.send_and_receive([message], timeout=1.0)
-    assert reply.metadata.reply_to_message_id == message.metadata.message_id
-    return reply
+def ask(grid: Grid, *node_ids: int, **config: Any) -> list[Message]:
+    """Send a query to nodes and return their replies."""
+    content = RecordDict({"config": ConfigRecord(config)})
+    messages = [Message(content, dst_node_id=node_id, message_type="query") for node_id in node_ids]
+    replies = list(grid.send_and_receive(messages, timeout=1.0))
+    ids = [message.metadata.message_id for message in messages]
+    assert [reply.metadata.reply_to_message_id for reply in replies] == ids
+    assert list(grid.pull_messages(ids)) == []  # a reply comes once
+    assert "changed" not in content.config_records["config"]
+    return replies
 
 
-def test_every_node_keeps_its_own_state() -> None:
-    """Each node has its own state, which lasts from message to message."""
-    grid = InProcessGrid(counting_app(), 3)
-    for node_id in grid.get_node_ids():
-        assert ask(grid, node_id).content.metric_records["answer"]["calls"] == 1
-    first = next(iter(grid.get_node_ids()))
-    assert ask(grid, first).content.metric_records["answer"]["calls"] == 2
-
-
-def test_nodes_have_partitions_and_random_ids() -> None:
-    """Partition-ids count from 0; node ids are in random order and depend on the seed."""
-    grid = InProcessGrid(counting_app(), 50, seed=1)
-    partitions = [
-        ask(grid, node_id).content.metric_records["answer"]["partition"]
-        for node_id in grid.get_node_ids()
+def test_every_node_has_its_own_context() -> None:
+    """A node has a partition, the run config, and a state that lasts from message to message."""
+    grid = InProcessGrid(counting_app(), 2, run_config={"lr": 0.1})
+    first, second = grid.get_node_ids()
+    replies = [*ask(grid, first, second), *ask(grid, first)]
+    usual = {"num-partitions": 2, "lr": 0.1}
+    assert [dict(reply.content.config_records["answer"]) for reply in replies] == [
+        {"number": 1, "partition-id": 0, **usual},
+        {"number": 1, "partition-id": 1, **usual},
+        {"number": 2, "partition-id": 0, **usual},
     ]
-    assert sorted(map(int, partitions)) == list(range(50))  # type: ignore[arg-type]
-    ids = list(grid.get_node_ids())
-    assert ids != sorted(ids)
-    assert ids == list(InProcessGrid(counting_app(), 50, seed=1).get_node_ids())
-    assert ids != list(InProcessGrid(counting_app(), 50, seed=2).get_node_ids())
+
+
+def test_node_ids_are_random() -> None:
+    """Node ids are in random order and depend on the seed."""
+    ids = [list(InProcessGrid(counting_app(), 50, seed=seed).get_node_ids()) for seed in (1, 1, 2)]
+    assert ids[0] != sorted(ids[0])
+    assert ids[0] == ids[1] != ids[2]
 
 
 def test_an_exception_becomes_an_error_reply() -> None:
     """As in every runtime, a ClientApp that raises costs only its own reply."""
-    grid = InProcessGrid(counting_app(), 2)
-    first, second = grid.get_node_ids()
-    content = RecordDict({"config": ConfigRecord({"raise": True})})
-    reply = ask(grid, first, content)
-    assert reply.has_error()
-    assert "as told" in str(reply.error.reason)
-    assert not ask(grid, second).has_error()
-    assert ask(grid, 1).has_error()  # there is no such node
-
-
-def test_changes_to_a_message_stay_at_the_node() -> None:
-    """Nodes that get the same content do not see each other's changes to it."""
-    grid = InProcessGrid(counting_app(), 2)
-    content = RecordDict({"config": ConfigRecord({})})
-    for node_id in grid.get_node_ids():
-        ask(grid, node_id, content)
-    assert "changed" not in content.config_records["config"]
-
-
-def test_replies_can_be_pulled_once() -> None:
-    """A pushed message's reply can be pulled later, once."""
-    grid = InProcessGrid(counting_app(), 2)
-    content = RecordDict({"config": ConfigRecord({})})
-    ids = list(
-        grid.push_messages(
-            Message(content, dst_node_id=node_id, message_type="query")
-            for node_id in grid.get_node_ids()
-        )
-    )
-    assert len(set(ids)) == 2
-    assert len(list(grid.pull_messages(ids))) == 2
-    assert list(grid.pull_messages(ids)) == []
-
-
-def test_run_config_reaches_both_sides() -> None:
-    """The run_config is in the contexts of both sides."""
-    client_app, server_app = ClientApp(), ServerApp()
-    seen: dict[str, Any] = {}
-
-    @client_app.query()
-    def query(message: Message, context: Context) -> Message:
-        seen["client"] = context.run_config["lr"]
-        return Message(RecordDict(), reply_to=message)
-
-    @server_app.main()
-    def main(grid: Grid, context: Context) -> None:
-        seen["server"] = context.run_config["lr"]
-        for node_id in grid.get_node_ids():
-            ask(grid, node_id)
-
-    run_in_process(server_app, client_app, 1, run_config={"lr": 0.1})
-    assert seen == {"client": 0.1, "server": 0.1}
+    grid = InProcessGrid(counting_app(), 1)
+    (node_id,) = grid.get_node_ids()
+    raised, lost = ask(grid, node_id, 1, **{"raise": True})  # there is no node 1
+    assert "as told" in str(raised.error.reason)
+    assert lost.has_error()
+    assert not ask(grid, node_id)[0].has_error()
 
 
 @pytest.mark.parametrize("simulation", [None, "plain"])
@@ -177,30 +130,21 @@ def test_nodes_encrypt_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [reply.metadata.src_node_id for reply in replies if not reply.has_error()] == ids
 
 
-def fails(message: Message, _context: Context, _call_next: Any) -> Message:
-    """Stand for a mod that expects a model in every message."""
-    raise KeyError(message.metadata.message_type)
-
-
-def in_train(app: ClientApp) -> ClientApp:
-    """Put a DubheMod where it never sees a message."""
-    app.train(mods=[DubheMod(lambda _context: [1, 2])])(lambda message, _context: message)
-    return app
-
-
-def client_fn(_context: Context) -> Any:
-    """Return a client of the older API."""
-    return NumPyClient().to_client()
+MOD = DubheMod(lambda _context: [1, 2])
+CLIENT_FN = lambda _context: NumPyClient().to_client()  # noqa: E731
+BEHIND: list[Any] = [lambda *_: 1 / 0, MOD]
+MISPLACED = ClientApp()
+MISPLACED.train(mods=[MOD])(lambda message, _context: message)
 
 
 @pytest.mark.parametrize(
     ("app", "remedy", "has_traceback"),
     [
         (ClientApp(), "write register_dubhe(app, label_counts) below app", False),
-        (in_train(ClientApp()), "a DubheMod never sees Dubhe's messages, whether in @", False),
-        (ClientApp(client_fn), "The ClientApp has no DubheMod: write ClientApp(client_fn=", False),
+        (MISPLACED, "a DubheMod never sees Dubhe's messages, whether in @", False),
+        (ClientApp(CLIENT_FN), "The ClientApp has no DubheMod: write ClientApp(client_fn=", False),
         (
-            ClientApp(client_fn, [fails, DubheMod(lambda _context: [1, 2])]),
+            ClientApp(CLIENT_FN, BEHIND),
             "make DubheMod the first of its mods",
             True,
         ),

@@ -1,1 +1,0 @@
-"""A federation of numbers."""
