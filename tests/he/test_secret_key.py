@@ -61,10 +61,9 @@ def test_interpreter_lock_is_released_for_exponentiations_only(
 def test_plaintext_out_of_range_is_not_quoted(secret_key: SecretKey) -> None:
     """A plaintext outside 0..n-1 is refused, and no error quotes it."""
     n = secret_key.public_key.n
+    sentence = r"^A plaintext lies outside 0\.\.n-1: pack the values with a layout\.$"
     for plaintext in (-1, n):
-        with pytest.raises(
-            SettingsError, match=r"^A plaintext lies outside 0\.\.n-1: pack the [a-z ]*\.$"
-        ):
+        with pytest.raises(SettingsError, match=sentence):
             secret_key.encrypt([0, plaintext])
 
 
