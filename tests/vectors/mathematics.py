@@ -33,11 +33,11 @@ def categories() -> Iterator[Case]:
         ("four sizes", [4, 4, 4, 1, 0], [1, 2, 3, 5], [0.9, 0.4, 0.3]),
     ]  # fmt: skip
     for name, counts, sizes, thresholds in given:
-        u = ref.category(counts, sizes, thresholds)
+        u, codebook = ref.category(counts, sizes, thresholds), ref.codebook(tuple(sizes))
         yield {
             "name": name, "label-counts": list(counts), "reference-set": sizes,
-            "thresholds": thresholds, "category": list(u), "slot": ref.codebook(sizes).index(u),
-            "length": len(ref.codebook(sizes)),
+            "thresholds": thresholds, "category": list(u), "slot": codebook.index(u),
+            "length": len(codebook),
         }  # fmt: skip
 
 
