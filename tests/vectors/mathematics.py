@@ -24,6 +24,9 @@ def categories() -> Iterator[Case]:
         ("two classes dominate", [5, 1, 4, 0], [1, 2, 4], [0.7, 0.2]),
         ("none dominates", [6, 1, 1, 2], [1, 2, 4], [0.7, 0.3]),
         ("exactly the threshold", [6, 4, 0, 0], [1, 2, 4], [0.6, 0.3]),
+        ("exactly a threshold that no double is equal to", [7, 3], [1, 2], [0.7]),
+        ("just below the threshold", [699_999_999, 300_000_001], [1, 2], [0.7]),
+        ("exactly the threshold, and equal classes", [2, 5, 5], [1, 3], [5 / 12]),
         ("equal classes: the lower one", [5, 5, 5, 5], [1, 2, 4], [0.25, 0.2]),
         ("threshold 0: the largest class", [3, 3, 4, 4], [1, 4], [0.0]),
         ("a single class", [0, 0, 0, 9], [1, 2, 4], [1.0, 0.5]),
@@ -47,6 +50,7 @@ def distributions() -> Iterator[Case]:
         "exact": [3, 1], "ties to the lower class": [1, 1, 1],
         "remainders, largest first": [1, 2, 4], "one class": [0, 0, 5],
         "seven equal classes": [2] * 7, "large counts": [2**40, 3, 2**39 + 1],
+        "as many samples as may be": [2**41, 2**41 - 1], "in one class": [2**42 - 1],
         "few of many": [1] + [0] * 51, "squared norm rounds half up": [1448, 1047128],
     }  # fmt: skip
     for name, counts in given.items():
