@@ -521,7 +521,7 @@ def generator(seed: int, *path: str | int) -> np.random.Generator:
 
 def overall_registry(announced: Announced, label_counts: Sequence[Sequence[int]]) -> list[int]:
     """Return the number of clients in each category."""
-    return _added(registration(announced, counts) for counts in label_counts)
+    return added(registration(announced, counts) for counts in label_counts)
 
 
 def all_probabilities(
@@ -530,7 +530,7 @@ def all_probabilities(
     """Return each client's P under the paper's rule."""
     candidate = 0
     if len(candidates(announced)) > 1:
-        told = _added(expectations(announced, counts, overall) for counts in label_counts)
+        told = added(expectations(announced, counts, overall) for counts in label_counts)
         candidate = best_candidate(told, len(label_counts[0]))
     return [own_probabilities(announced, counts, overall)[candidate] for counts in label_counts]
 
@@ -574,14 +574,15 @@ def plain_round(
         made.append(next(near, filled))
     if not has_choice:
         return Round(made, [], 0, made[0])
-    sums = [_added(fixed[k] for k in members) for members in made]
+    sums = [added(fixed[k] for k in members) for members in made]
     aims = json.loads(announced["rule-settings"])
     found = scores(sums, aims.get("local_skew", 0.0), aims.get("target"))
     best = found.index(min(found))
     return Round(made, sums, best, made[best])
 
 
-def _added(rows: Iterable[Sequence[int]]) -> list[int]:
+def added(rows: Iterable[Sequence[int]]) -> list[int]:
+    """Return the sum of some vectors."""
     return [sum(column) for column in zip(*rows, strict=True)]
 
 

@@ -42,8 +42,6 @@ OWNER: Final = {"alias": "1", "simulated": True, "min-key-bits": 512}
 FRANK: Final = {"alias": "1", "min-key-bits": 512}
 PINNED: Final = OWNER | {"signing-key": SIGNER.hex(), "trusted-keys": TRUSTED}
 
-Announced = Mapping[str, Any]
-
 
 def session(
     name: str, kept: Case | None, *steps: Case, owner: Mapping[str, Any] = OWNER, **more: Any
@@ -54,7 +52,7 @@ def session(
     return case | ({} if kept is None else {"kept": kept}) | {"steps": list(steps)}
 
 
-def joined(announced: Announced = ANNOUNCED, **more: Any) -> Case:
+def joined(announced: ref.Announced = ANNOUNCED, **more: Any) -> Case:
     """Return the memory of a node that joined."""
     return {
         "parameters": all_typed(announced), "label-counts": COUNTS[1], "epoch": EPOCH.hex(),
@@ -62,7 +60,7 @@ def joined(announced: Announced = ANNOUNCED, **more: Any) -> Case:
     } | more  # fmt: skip
 
 
-def registered(announced: Announced = ANNOUNCED, num_joined: int = len(COUNTS)) -> Case:
+def registered(announced: ref.Announced = ANNOUNCED, num_joined: int = len(COUNTS)) -> Case:
     """Return the memory of a node that registered."""
     key = {"modulus": MODULUS.hex(), "p": f"{P:064x}"} if announced["vault"] == "paillier" else {}
     return joined(announced, registered=True, **{"num-joined": num_joined}, **key)
@@ -87,7 +85,7 @@ def refused(step: Case, error: str = "RefusedError") -> Case:
 
 
 def sum_request(
-    announced: Announced = ANNOUNCED, exchange: int = 0, /, **changes: Any
+    announced: ref.Announced = ANNOUNCED, exchange: int = 0, /, **changes: Any
 ) -> dict[str, Any]:
     """Return the sum over the nine nodes in an exchange, as nodes receive it, or a changed one."""
     field, total = "registration", overall(announced)
@@ -97,7 +95,9 @@ def sum_request(
     return {"sums": vector, "num-clients": len(COUNTS), "exchange": exchange} | changes
 
 
-def draw(announced: Announced = ANNOUNCED, exchange: int = 0, /, **changes: Any) -> dict[str, Any]:
+def draw(
+    announced: ref.Announced = ANNOUNCED, exchange: int = 0, /, **changes: Any
+) -> dict[str, Any]:
     """Return a sum, and the request to draw for two rounds of three tries."""
     return sum_request(announced, exchange, **changes) | rounds_to_draw(2, 3)
 
@@ -118,7 +118,7 @@ def settled(p: float, finding: Any = b"") -> dict[str, Any]:
     return {"finding": finding, "draws.decisions": decisions(p), "draws.unwilling": b"\0"}
 
 
-def first_draw(announced: Announced = ANNOUNCED, sequence: int = 3) -> Case:
+def first_draw(announced: ref.Announced = ANNOUNCED, sequence: int = 3) -> Case:
     """Return a draw that tells a node the sum of the registrations."""
     p = ref.own_probabilities(announced, COUNTS[1], overall(announced))[0]
     reply = {"decisions": decisions(p, 9, 1, 1), "unwilling": b"\0"}
@@ -126,7 +126,7 @@ def first_draw(announced: Announced = ANNOUNCED, sequence: int = 3) -> Case:
     return answers(ask("participate", asked, sequence), reply)
 
 
-def after_a_draw(name: str, *steps: Case, announced: Announced = ANNOUNCED) -> Case:
+def after_a_draw(name: str, *steps: Case, announced: ref.Announced = ANNOUNCED) -> Case:
     """Return a session of a node that has drawn, and so knows the sum of the registrations."""
     return session(name, registered(announced), first_draw(announced), *steps)
 
@@ -138,7 +138,7 @@ def refused_session(
     return session(name, kept, refused(ask(stage, values), error), **more)
 
 
-def choose(announced: Announced, *rounds: Sequence[Sequence[int]]) -> dict[str, Any]:
+def choose(announced: ref.Announced, *rounds: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Return a request to choose among sums over some of the nine nodes, for each round."""
     sums = sums_of(*(clients for tries in rounds for clients in tries))
     vectors = [encrypted(announced, "distribution", each) for each in sums]
@@ -745,7 +745,7 @@ def _bad_determine() -> Iterator[Case]:
 
 def _one_invalid_sum(clients: Sequence[int], change: Sequence[int]) -> dict[str, Any]:
     """Return a request with one invalid sum."""
-    sums = [sum(column) for column in zip(change, *map(added_by, clients), strict=True)]
+    sums = ref.added([change, *map(added_by, clients)])
     vector = encrypted(ANNOUNCED, "distribution", sums)
     return {"sums": vector, "num-tries": [1]}
 
