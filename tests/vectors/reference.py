@@ -408,18 +408,14 @@ def draw_key(seed: int, *path: str | int) -> bytes:
     return hashlib.sha256(json.dumps([seed, *path]).encode()).digest()[:16]
 
 
-def keys_of_draws(seed: int, alias: str, tries: int) -> list[bytes]:
-    """Return the keys with which a simulated node draws."""
-    return [draw_key(seed, "participation", alias, block) for block in range(-(-tries // 32))]
-
-
-def keyed_draws(
-    keys: Iterable[bytes], first_round: int, num_rounds: int, tries: int
+def seeded_draws(
+    seed: int, alias: str, first_round: int, num_rounds: int, tries: int
 ) -> list[list[float]]:
     """Return a simulated node's numbers, one row per round."""
     rows: list[list[float]] = [[] for _ in range(num_rounds)]
-    for each in keys:
-        numbers = philox(int.from_bytes(each, "big"), first_round * 8)
+    for block in range(-(-tries // 32)):
+        key = int.from_bytes(draw_key(seed, "participation", alias, block), "big")
+        numbers = philox(key, first_round * 8)
         for row in rows:
             row += [(next(numbers) >> 11) * 2.0**-53 for _ in range(32)]
     return [row[:tries] for row in rows]
@@ -555,9 +551,7 @@ def plain_round(
     fixed = [with_square(row) for row in shares]
     # An agent decrypts fewer sums than half the clients.
     tries = max(1, min(tries, (len(clients) - 1) // 2))
-    draws = [
-        keyed_draws(keys_of_draws(seed, str(k), tries), server_round, 1, tries)[0] for k in clients
-    ]
+    draws = [seeded_draws(seed, str(k), server_round, 1, tries)[0] for k in clients]
     yes = [[k for k in clients if draws[k][h] < probabilities[k]] for h in range(tries)]
     # The agent is in none of its sums, and each sum leaves out at least min-cohort clients.
     has_choice = tries > 1 and wanted <= len(clients) - max(2, fewest)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import ceil, log, pi, sqrt
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,11 +167,10 @@ def numbers(state: State, node: Node, rng: np.random.Generator, *, is_spent: boo
 # --- what the opening says ------------------------------------------------------------------------
 
 
-@dataclass
-class Scale:
+class Scale(NamedTuple):
     """Target, mean weight, c and kappa."""
 
-    target: list[float]
+    target: Floats
     weight: float
     c: float
     kappa: float
@@ -180,19 +179,15 @@ class Scale:
 def scale(state: State) -> Scale:
     """Return what the opening says about the clients."""
     terms = state.terms
-    *labels, square, weight_square, deviation = state.opening
-    weight, classes = sum(labels), terms.classes
+    labels, (square, weight_square, deviation) = np.array(state.opening[:-3]), state.opening[-3:]
+    weight, target = float(labels.sum()), np.full(terms.classes, 1.0 / terms.classes)
     if terms.target == "own":
-        positive = [max(share, 0.0) for share in labels]
-        target = [share / sum(positive) for share in positive]
-    else:
-        target = terms.target or [1.0 / classes] * classes
-    pairs = list(zip(target, labels, strict=True))
-    of_target = sum(wanted**2 for wanted in target)
-    across = sum(wanted * share for wanted, share in pairs)
-    trace = square + weight_square * (of_target - 2.0 * across / weight)
-    trace -= sum((share - weight * wanted) ** 2 for wanted, share in pairs)
-    trace += classes * deviation**2
+        positive = np.maximum(labels, 0.0)
+        target = positive / positive.sum()
+    elif terms.target:
+        target = np.array(terms.target)
+    trace = square + weight_square * float(target @ target - 2.0 * target @ labels / weight)
+    trace += terms.classes * deviation**2 - float(((labels - weight * target) ** 2).sum())
     if trace < 3e-4 and not deviation:
         return Scale(target, weight, 0.0, 0.0)
     c = terms.coverage * max(trace, deviation, 3e-4)
@@ -387,7 +382,7 @@ def best_prices(
         lacking, of_p = trust * lacking, trust * of_p
         total = float(lacking.sum())
         linear[0] += of_p
-        linear[1 : 1 + terms.classes] += lacking - total * np.array(told.target)
+        linear[1 : 1 + terms.classes] += lacking - total * told.target
         if terms.weighted:
             linear[-1] += total - told.weight * of_p
 
@@ -411,11 +406,10 @@ def sigmoid(logits: Any) -> Any:
 
 def logit(state: State, node: Node) -> float:
     """Return the logit of a node's P at a state's prices."""
-    told, (a, *prices) = scale(state), state.point
-    x = [share - node.weight * wanted for share, wanted in zip(node.labels, told.target)]  # noqa: B905
-    found = a - told.kappa * sum(part**2 for part in x)
-    found += sum(price * part for price, part in zip(prices, x))  # noqa: B905 - g comes last
-    return found + (prices[-1] * (node.weight - told.weight) if state.terms.weighted else 0.0)
+    told, point = scale(state), np.array(state.point)
+    x = np.array(node.labels) - node.weight * told.target
+    features = [1.0, *x] + [node.weight - told.weight] * state.terms.weighted
+    return float(np.array(features) @ point - told.kappa * (x @ x))
 
 
 def probability(terms: Terms, state: State, node: Node, dither: float) -> float:
@@ -468,8 +462,8 @@ def epoch(
 
     def rngs(exchange: int) -> list[np.random.Generator]:
         """Return each node's random generator in an exchange."""
-        path = "rounding", sequence, exchange
-        return [ref.generator(seed, path[0], str(row), *path[1:]) for row in range(terms.clients)]
+        names = map(str, range(terms.clients))
+        return [ref.generator(seed, "rounding", name, sequence, exchange) for name in names]
 
     def add_up(draws: Sequence[np.random.Generator]) -> list[int]:
         """Let all nodes contribute."""
@@ -479,7 +473,7 @@ def epoch(
             told.append(numbers(state, node, rng, is_spent=is_spent))
             node.spent = min(1.0, node.spent + node.cost(terms))
         told += noise_of_members(state, seed, sequence, exchange)
-        return [sum(column) for column in zip(*told, strict=True)]
+        return ref.added(told)
 
     exchange = 0
     sums = add_up(rngs(exchange))

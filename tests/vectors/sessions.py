@@ -109,7 +109,7 @@ def rounds_to_draw(rounds: int, tries: int, first: int = 1) -> dict[str, Any]:
 
 def decisions(p: float, first: int = 1, rounds: int = 2, tries: int = 3) -> bytes:
     """Return the draws of the node of row 1."""
-    rows = ref.keyed_draws(ref.keys_of_draws(7, "1", tries), first, rounds, tries)
+    rows = ref.seeded_draws(7, "1", first, rounds, tries)
     return ref.bits(x < p for row in rows for x in row)
 
 
@@ -277,12 +277,8 @@ def _keys() -> Iterator[Case]:
     }
     sizes = {"modulus": 64, "sealed-keys": 240, "signatures": 288}
     trusted = [*TRUSTED, signed[2][:32].hex()]
-    yield session(
-        "an agent signs its key for each recipient",
-        joined(),
-        ask("keygen", asked, sizes=sizes),
-        owner=PINNED | {"trusted-keys": trusted},
-    )
+    step, owner = ask("keygen", asked, sizes=sizes), PINNED | {"trusted-keys": trusted}
+    yield session("an agent signs its key for each recipient", joined(), step, owner=owner)
     told = {"registration": ref.registration(ANNOUNCED, COUNTS[1]), "distribution": added_by(1)}
     register = ask("register", delivered(), decrypts_to=told)
     yield session("a node registers", joined(), register)
@@ -478,15 +474,18 @@ def _bad_keygen() -> Iterator[Case]:
     recipients = [own, others[0]]
     pair = ANNOUNCED | {"min-cohort": 2}
 
-    def statement(
-        key: bytes, epoch: bytes = EPOCH, announced: Any = pair, alias: str = "2", number: int = 0
+    def signed(  # noqa: PLR0917 - everything that is signed
+        key: bytes = others[0],
+        signer: bytes = OTHER_SIGNER,
+        epoch: bytes = EPOCH,
+        announced: Any = pair,
+        alias: str = "2",
+        number: int = 0,
     ) -> bytes:
-        return ref.join_statement(epoch, announced, key, alias, number)
+        """Return the signature of a node that joins: the second one, unless told otherwise."""
+        return ref.sign(signer, ref.join_statement(epoch, announced, key, alias, number))
 
-    mine = ref.sign(SIGNER, statement(own, alias="1"))
-    good = ref.sign(OTHER_SIGNER, statement(others[0]))
-    of_another_epoch = statement(others[0], OTHER_EPOCH)
-    of_other_terms = statement(others[0], announced=ANNOUNCED)
+    mine, good = signed(own, SIGNER, alias="1"), signed()
     for name, signatures in (
         ("without signatures", None),
         ("with an empty list of signatures", []),
@@ -494,19 +493,13 @@ def _bad_keygen() -> Iterator[Case]:
         ("with a signature too many", [mine, good, good]),
         ("with zeros for a signature", [mine, bytes(96)]),
         ("with two signatures that changed places", [good, mine]),
-        ("signed by a stranger", [mine, ref.sign(STRANGER, statement(others[0]))]),
-        ("signed twice by one node", [mine, ref.sign(SIGNER, statement(others[0]))]),
-        ("signed for another key", [mine, ref.sign(OTHER_SIGNER, statement(others[1]))]),
-        ("signed in another epoch", [mine, ref.sign(OTHER_SIGNER, of_another_epoch)]),
-        ("signed under other parameters", [mine, ref.sign(OTHER_SIGNER, of_other_terms)]),
-        (
-            "signed under another alias",
-            [mine, ref.sign(OTHER_SIGNER, statement(others[0], alias="3"))],
-        ),
-        (
-            "signed with another number",
-            [mine, ref.sign(OTHER_SIGNER, statement(others[0], number=9))],
-        ),
+        ("signed by a stranger", [mine, signed(signer=STRANGER)]),
+        ("signed twice by one node", [mine, signed(signer=SIGNER)]),
+        ("signed for another key", [mine, signed(others[1])]),
+        ("signed in another epoch", [mine, signed(epoch=OTHER_EPOCH)]),
+        ("signed under other parameters", [mine, signed(announced=ANNOUNCED)]),
+        ("signed under another alias", [mine, signed(alias="3")]),
+        ("signed with another number", [mine, signed(number=9)]),
     ):
         values: dict[str, Any] = {
             "roster.public-keys": b"".join(recipients),

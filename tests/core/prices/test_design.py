@@ -20,7 +20,6 @@ from scipy.special import entr, expit
 from vectors.reference_prices import newton_minimum
 
 from dubhe_flwr.core.prices import PriceDesign, PriceState
-from dubhe_flwr.core.prices.synthetic import synthetic_clients
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.rules import Prices
 
@@ -347,24 +346,6 @@ def test_last_bits_do_not_matter(
     for owner, name in ((np.linalg, "solve"), (np, "exp"), (np, "logaddexp"), (np, "log")):
         monkeypatch.setattr(owner, name, nudged(getattr(owner, name), rng))
     again = Federation(exact.design, rows, weights)
-    again.settle()
-    assert again.state == exact.state
-
-
-def test_the_order_of_sums_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Summing the synthetic clients in another order, as BLAS may do, gives the same prices."""
-    rows = skewed(150, 6, seed=13)
-    exact = Federation(PriceDesign(6, 10, 50.0, 0.1, 1.0), rows)
-    exact.settle()
-    usual, order = synthetic_clients, np.random.default_rng(1).permutation
-
-    def shuffled(*args: Any) -> Any:
-        clients = usual(*args)
-        at = order(clients.shares.size)
-        return type(clients)(*(part[at] for part in clients))
-
-    monkeypatch.setattr("dubhe_flwr.core.prices.design.synthetic_clients", shuffled)
-    again = Federation(exact.design, rows)
     again.settle()
     assert again.state == exact.state
 
