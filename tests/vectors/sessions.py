@@ -118,6 +118,16 @@ def settled(p: float, finding: Any = b"") -> dict[str, Any]:
     return {"finding": finding, "draws.decisions": decisions(p), "draws.unwilling": b"\0"}
 
 
+def searched() -> tuple[Case, Case]:
+    """Return the two sums of a search, of which the second one settles the rule."""
+    own, best = COUNTS[1], ref.best_candidate(expected(SEARCHED), 4)
+    told = ref.expectations(SEARCHED, own, overall(SEARCHED))
+    p = ref.own_probabilities(SEARCHED, own, overall(SEARCHED))[best]
+    first = ask("settle", draw(SEARCHED), decrypts_to={"contribution": told})
+    second = ask("settle", draw(SEARCHED, 1), 4)
+    return first, answers(second, settled(p, ref.candidates(SEARCHED)[best]))
+
+
 def first_draw(announced: ref.Announced = ANNOUNCED, sequence: int = 3) -> Case:
     """Return a draw that tells a node the sum of the registrations."""
     p = ref.own_probabilities(announced, COUNTS[1], overall(announced))[0]
@@ -312,17 +322,12 @@ def _settles() -> Iterator[Case]:
     owner, last = FRANK | {"max-draws-per-day": 5}, {"finding": b""}
     undrawn = answers(ask("settle", draw()), last)
     yield session("a sixth draw in a day of five, on settling", registered(), undrawn, owner=owner)
-    told = ref.expectations(SEARCHED, COUNTS[1], overall(SEARCHED))
-    first = ask("settle", draw(SEARCHED), decrypts_to={"contribution": told})
-    best = ref.best_candidate(expected(SEARCHED), 4)
-    found = ref.candidates(SEARCHED)[best]
-    p = ref.own_probabilities(SEARCHED, COUNTS[1], overall(SEARCHED))
-    second = answers(ask("settle", draw(SEARCHED, 1), 4), settled(p[best], found))
-    reply = {"decisions": decisions(p[best]), "unwilling": b"\0"}
-    third = answers(ask("participate", draw(SEARCHED, 1), 5), reply)
+    first, second = searched()
+    reply = {name: second["reply"][f"draws.{name}"] for name in ("decisions", "unwilling")}
+    third = ask("participate", draw(SEARCHED, 1), 5) | {"reply": reply}
     yield session("a search finds thresholds", registered(SEARCHED), first, second, third)
     all_draws = draw(SEARCHED) | rounds_to_draw(1, 200)
-    early = ask("settle", all_draws, decrypts_to={"contribution": told})
+    early = first | ask("settle", all_draws)
     name = "draws that were asked for too early cost nothing"
     yield session(name, registered(SEARCHED), early, second, third)
     third = third | {"request": ask("participate", draw(SEARCHED, 1), 4)["request"]}
@@ -360,9 +365,8 @@ def _draws() -> Iterator[Case]:
     sizes = {"decisions": 1, "unwilling": 1}
     private = ask("participate", draw(), sizes=sizes)
     yield session("a real node draws in private", registered(), private, owner=FRANK)
-    yield session(
-        "a node draws in an epoch in the clear", registered(CLEAR), drawn(draw(CLEAR), P_OWN)
-    )
+    clear = drawn(draw(CLEAR), P_OWN)
+    yield session("a node draws in an epoch in the clear", registered(CLEAR), clear)
     without = overall(ANNOUNCED)
     place = ref.slots_of(ANNOUNCED, COUNTS[1])[0]
     without[0], without[place] = without[0] + without[place], 0
@@ -409,12 +413,6 @@ DAY_IS_SPENT: Final = "DailyLimitError"
 UNTRUSTED: Final = "UntrustedError"
 CLEAR_KEY: Final = {"num-joined": len(COUNTS)}
 """A request to register in the clear."""
-
-_CLIENTS: Final[dict[str, Any]] = {"num-clients": 20, "total": [0] * 4 + [20] + [0] * 6}
-"""Twenty clients of one category."""
-
-FEWER_THAN_HALF: Final[dict[str, Any]] = {"num-clients": 4, "total": [4] + [0] * 10}
-"""Four of the nine nodes that joined."""
 
 
 def bad_sessions() -> Iterator[Case]:
@@ -581,7 +579,10 @@ def _bad_sums() -> Iterator[Case]:
     foreign = ref.encrypt(OTHER_N, ref.pack(ANNOUNCED, "registration", total), 77)
     for name, changes in (
         ("of two clients", {"num-clients": 2}),
-        ("of fewer than half of the nodes that joined", FEWER_THAN_HALF),
+        (
+            "of fewer than half of the nodes that joined",
+            {"num-clients": 4, "total": [4] + [0] * 10},
+        ),
         ("of more clients than there may be", {"num-clients": 21}),
         ("of more clients than joined", {"num-clients": 11}),
         ("of fewer clients than it says", {"num-clients": 10}),
@@ -628,9 +629,7 @@ def _bad_sums() -> Iterator[Case]:
 
 
 def _bad_search() -> Iterator[Case]:
-    told = ref.expectations(SEARCHED, COUNTS[1], overall(SEARCHED))
-    first = ask("settle", draw(SEARCHED), decrypts_to={"contribution": told})
-    good = expected(SEARCHED)
+    (first, second), good = searched(), expected(SEARCHED)
     for name, changes in (
         ("of two clients", {"num-clients": 2}),
         ("of more clients than registered", {"num-clients": 10}),
@@ -647,10 +646,6 @@ def _bad_search() -> Iterator[Case]:
     early = ask("participate", draw(SEARCHED), 4)
     late = refused(ask("participate", draw(SEARCHED, 1), 5))
     yield session("another sum after a draw", registered(SEARCHED), first, early, late)
-    found = ref.candidates(SEARCHED)[ref.best_candidate(good, 4)]
-    p = ref.own_probabilities(SEARCHED, COUNTS[1], overall(SEARCHED))
-    reply = settled(p[ref.best_candidate(good, 4)], found)
-    second = answers(ask("settle", draw(SEARCHED, 1), 4), reply)
     again = refused(ask("settle", draw(SEARCHED, 1), 5))
     yield session("to settle a search again", registered(SEARCHED), first, second, again)
     for name, total in (("a third sum", good), ("a third sum like the first", overall(SEARCHED))):
@@ -661,12 +656,10 @@ def _bad_search() -> Iterator[Case]:
 def _bad_draws() -> Iterator[Case]:
     for rounds, tries in ((1, 201), (2, 101), (201, 1)):
         asked = draw() | rounds_to_draw(rounds, tries)
-        yield refused_session(
-            f"{rounds} x {tries} draws of 200", registered(), "participate", asked
-        )
+        name = f"{rounds} x {tries} draws of 200"
+        yield refused_session(name, registered(), "participate", asked)
     too_many = refused(ask("settle", draw() | rounds_to_draw(1, 201)))
-    p = ref.own_probabilities(ANNOUNCED, COUNTS[1], overall(ANNOUNCED))[0]
-    six = answers(ask("settle", draw(), 4), settled(p))
+    six = answers(ask("settle", draw(), 4), settled(P_OWN))
     more = refused(ask("participate", draw() | rounds_to_draw(1, 195), 5))
     yield session("more draws than 200, on settling", registered(), too_many, six, more)
     parts = [
@@ -679,9 +672,8 @@ def _bad_draws() -> Iterator[Case]:
     more = ask("participate", draw() | rounds_to_draw(1, 1), 4)
     steps = ask("participate", draw()), refused(more, DAY_IS_SPENT)
     yield session("a seventh draw in a day of six", registered(), *steps, owner=owner)
-    p = 12 / 20
-    told = {"decisions": decisions(p, 1, 1, 66), "unwilling": b"\0"}
-    values = draw(POOLED, **_CLIENTS)
+    told = {"decisions": decisions(12 / 20, 1, 1, 66), "unwilling": b"\0"}
+    values = draw(POOLED, **{"num-clients": 20, "total": [0] * 4 + [20] + [0] * 6})
     full = answers(ask("participate", values | rounds_to_draw(1, 66)), told)
     more = refused(ask("participate", values | rounds_to_draw(1, 1), 4))
     name = "draws of twelve volunteers for four places, which count three times"
