@@ -9,7 +9,9 @@ from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.secret_key import SecretKey
 
 
-@pytest.mark.parametrize("data", [b"", b"\x00" + b"\xff" * 64, b"\x7f" + b"\xff" * 63, bytes(64)])
+@pytest.mark.parametrize(
+    "data", [b"", b"\x00" + b"\xff" * 64, b"\x7f" + b"\xff" * 63, b"\xff" * 63 + b"\xfe"]
+)
 def test_unfit_modulus_is_refused(data: bytes) -> None:
     """Only an odd number of exactly the expected size is a modulus."""
     with pytest.raises(MalformedMessageError, match="512 bits"):
