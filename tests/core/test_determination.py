@@ -1,5 +1,6 @@
 """Tests of the tries of a round, and of the score by which an agent chooses one."""
 
+from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
@@ -97,6 +98,14 @@ def test_clients_count_by_their_weight(weights: list[float], eighths: int, seed:
     local = np.average(((shares - target) ** 2).sum(axis=1), weights=weights)
     (found,) = scores_of([np.sum(integers, axis=0)], eighths / 8, target)
     assert found == pytest.approx(distance + eighths / 8 * local, abs=2e-4)
+
+
+@given(st.lists(st.integers(0, 2**24), min_size=2, max_size=12).filter(any))
+def test_a_score_is_the_exact_distance(shares: list[int]) -> None:
+    """Without a price of local skew a score is ||p_o - p_u||_1, correctly rounded."""
+    total, number = sum(shares), len(shares)
+    exact = sum(abs(Fraction(share, total) - Fraction(1, number)) for share in shares)
+    assert scores_of([[*shares, 0]]).tolist() == [float(exact)]
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64])

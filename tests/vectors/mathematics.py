@@ -50,6 +50,7 @@ def distributions() -> Iterator[Case]:
         "exact": [3, 1], "ties to the lower class": [1, 1, 1],
         "remainders, largest first": [1, 2, 4], "one class": [0, 0, 5],
         "seven equal classes": [2] * 7, "large counts": [2**40, 3, 2**39 + 1],
+        "fifty classes, many ties": [3, 1] * 25,
         "as many samples as may be": [2**41, 2**41 - 1], "in one class": [2**42 - 1],
         "few of many": [1] + [0] * 51, "squared norm rounds half up": [1448, 1047128],
     }  # fmt: skip
