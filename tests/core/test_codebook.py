@@ -39,9 +39,7 @@ def test_impossible_reference_set_is_refused(reference_set: tuple[Any, ...]) -> 
     assert str(reference_set) in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    "category", [(), (0, 1, 2), (1, 0), (3, 3), (-1,), (-1, 4), (10,), (4, 10), (*range(9), 10)]
-)
+@pytest.mark.parametrize("category", [(), (0, 1, 2), (1, 0), (3, 3), (-1, 4), (4, 10)])
 def test_unknown_category_is_refused(category: Category) -> None:
     """Sets of the wrong size, out of order, with repeated or unknown classes have no slot."""
     with pytest.raises(SettingsError, match="is not a category of Codebook") as refusal:

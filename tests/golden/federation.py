@@ -31,7 +31,7 @@ WEATHER: Final = {"request lost": 3, "reply lost": 3, "error": 4, "garbage": 2, 
 """Faults that strike any message where there is bad weather, in percent."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Scenario:
     """A short run of a server's settings. Nodes are named by their row, and rounds count from 1."""
 
@@ -90,11 +90,11 @@ class Told(Federation[CoordinatorState]):
         self.asked: list[str] = []
         self.num_batches = Counter[str]()
         try:
-            outcome = self.finish(self.begin(self.server_round, present, eligible))
+            plan = self.finish(self.begin(self.server_round, present, eligible))
         except DubheError:
             lines += self.asked
             raise
-        lines += self._told(outcome)
+        lines += self._told(plan)
 
     def _resume(self, lines: Round) -> None:
         """Continue with another server, from the state that this one would have saved."""
@@ -142,16 +142,17 @@ class Told(Federation[CoordinatorState]):
 
     def _coordinator(self) -> Coordinator:
         """Return the server's part; the one place where settings are made."""
-        options = dict(self.scenario.settings)
-        rule = Paper(options.pop("reference_set"), options.pop("thresholds"))
-        fixed: dict[str, Any] = {
+        options: dict[str, Any] = {
             "key_bits": 512,
             "seed": self.seed,
             "simulation": "encrypted",
             "rounds_per_draw": 1,
+            "max_registered": 100,
+            "equal_weights": True,
         }
-        usual = {"max_registered": 100, "equal_weights": True}
-        return Coordinator(Settings(**determined(rule=rule, **fixed | usual | options)))
+        options |= self.scenario.settings
+        rule = Paper(options.pop("reference_set"), options.pop("thresholds"))
+        return Coordinator(Settings(**determined(rule=rule, **options)))
 
     def _policy(self, row: int) -> NodePolicy:
         """Return a node's part; the one place where policies are made."""
@@ -160,23 +161,21 @@ class Told(Federation[CoordinatorState]):
         counts = [rng.randrange(6) for _ in range(num_classes)]
         for label in rng.sample(range(num_classes), rng.randint(1, min(3, num_classes))):
             counts[label] += 60
-        usual: dict[str, Any] = {"min_key_bits": 512, "simulated": True}
-        options = usual | dict(self.scenario.nodes.get(row, {}))
+        options = dict(self.scenario.nodes.get(row, {}))
         change = options.pop("counts", lambda _round, counts: counts)
         return NodePolicy(
             label_counts=lambda: change(self.server_round, counts),
             alias=self.scenario.alias(row),
-            **options,
+            **{"min_key_bits": 512, "simulated": True} | options,
         )
 
     def _present(self) -> list[int]:
         """Return the connected rows; in bad weather some are missing."""
-        away = self.scenario.away.get(self.server_round, ())
-        return [
-            row
-            for row in range(self.scenario.num_nodes)
-            if row not in away and not (self.scenario.weather and self._percent("away", row) < 8)
-        ]
+        away = set(self.scenario.away.get(self.server_round, ()))
+        rows = range(self.scenario.num_nodes)
+        if self.scenario.weather:
+            away |= {row for row in rows if self._percent("away", row) < 8}
+        return [row for row in rows if row not in away]
 
     def _fault(self, stage: str, row: int) -> str | None:
         lot = self._percent(stage, row, self.num_batches[stage]) if self.scenario.weather else 100

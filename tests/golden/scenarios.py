@@ -12,9 +12,7 @@ _GIVEN: Final[dict[str, Any]] = {"reference_set": (1, 2, 4), "thresholds": {1: 0
 _SEARCH: Final[dict[str, Any]] = {"reference_set": (1, 2, 4), "thresholds": "search"}
 _TEN: Final[dict[str, Any]] = {"reference_set": (1, 2, 10), "thresholds": {1: 0.7, 2: 0.1}}
 _PAIRS: Final[dict[str, Any]] = {"reference_set": (2, 4), "thresholds": {2: 0.5}}
-_TWO: Final[dict[str, Any]] = {"reference_set": (1, 2), "thresholds": {1: 0.8}}
 _NO_SIZE: Final[dict[str, Any]] = {"reference_set": (10,), "thresholds": {}}
-_ONE_OR_ALL: Final[dict[str, Any]] = {"reference_set": (1, 10), "thresholds": {1: 0.5}}
 
 
 def _tries(tries: int, num_participants: int = 4, **more: Any) -> dict[str, Any]:
@@ -22,16 +20,8 @@ def _tries(tries: int, num_participants: int = 4, **more: Any) -> dict[str, Any]
     return {**usual, "num_participants": num_participants, "tries": tries, **more}
 
 
-def _run(settings: Mapping[str, Any], **more: Any) -> Scenario:
-    return Scenario(settings=settings, **more)
-
-
 def _name(row: int) -> str:
     return ("ann", "10", "bob", "9", "eve", "cy", "02", "dan", "2")[row % 9] + "x" * (row // 9)
-
-
-def _letter(row: int) -> str:
-    return "abcdefghijklmnop"[-row - 1]
 
 
 def _twin(row: int) -> str:
@@ -46,58 +36,52 @@ _FEW_AHEAD: Final = _tries(3, 3, rounds_per_draw=3)
 
 _SETTINGS: Final[dict[str, Scenario]] = {
     # Tries
-    "one try": _run(_tries(1)),
-    "four tries": _run(_T, num_rounds=7),
-    "five tries": _run(_tries(5, 3), num_nodes=12),
-    "twenty tries": _run(_tries(20, 6, **_TEN), num_nodes=60, num_rounds=3),
-    "more tries than an agent decrypts": _run(_tries(20)),
-    "agents last for six rounds": _run(
+    "one try": Scenario(_tries(1)),
+    "four tries": Scenario(_T, num_rounds=7),
+    "five tries": Scenario(_tries(5, 3), num_nodes=12),
+    "twenty tries": Scenario(_tries(20, 6, **_TEN), num_nodes=60, num_rounds=3),
+    "more tries than an agent decrypts": Scenario(_tries(20)),
+    "agents last for six rounds": Scenario(
         _tries(2, 3, registration_interval=20), num_nodes=6, num_rounds=8
     ),
-    "all are wanted": _run(_tries(4, 9)),
-    "all but one are wanted": _run(_tries(4, 8)),
-    "all but two are wanted": _run(_tries(4, 7)),
+    "all are wanted": Scenario(_tries(4, 9)),
+    "all but one are wanted": Scenario(_tries(4, 8)),
+    "all but two are wanted": Scenario(_tries(4, 7)),
     # Categories
-    "ten classes": _run(_tries(4, **_TEN), num_nodes=12),
-    "ten classes, one or all": _run(_tries(4, **_ONE_OR_ALL), num_nodes=12),
-    "ten classes, one category": _run(_tries(4, **_NO_SIZE), num_nodes=12),
-    "two classes": _run(_tries(4, **_TWO)),
-    "no single class": _run(_tries(4, **_PAIRS)),
-    "search": _run(_S, num_rounds=5),
-    "search, ten classes": _run(
+    "ten classes": Scenario(_tries(4, **_TEN), num_nodes=12),
+    "ten classes, one category": Scenario(_tries(4, **_NO_SIZE), num_nodes=12),
+    "no single class": Scenario(_tries(4, **_PAIRS)),
+    "search": Scenario(_S, num_rounds=5),
+    "search, ten classes": Scenario(
         _tries(5, reference_set=(1, 2, 10), thresholds="search"), num_nodes=12
     ),
-    "search, one class or all": _run(
-        _tries(5, reference_set=(1, 3), thresholds="search"), num_nodes=15
-    ),
-    "search, while nodes come and go": _run(
+    "search, while nodes come and go": Scenario(
         {**_S, "registration_interval": 2}, num_rounds=7, away={3: (4,), 4: (4,)}
     ),
     # Pools
-    "one try from a pool": _run(_tries(1, pool=3), num_nodes=24, num_rounds=5),
-    "four tries from a pool": _run(_tries(4, pool=2), num_nodes=20),
-    "four tries from a pool, two rounds a draw": _run(
+    "one try from a pool": Scenario(_tries(1, pool=3), num_nodes=24, num_rounds=5),
+    "four tries from a pool": Scenario(_tries(4, pool=2), num_nodes=20),
+    "four tries from a pool, two rounds a draw": Scenario(
         _tries(4, 6, pool=3, rounds_per_draw=2), num_nodes=20
     ),
     # Registrations and draws
-    "two rounds a draw": _run(_tries(4, rounds_per_draw=2), num_rounds=7),
-    "three rounds a draw": _run(
+    "two rounds a draw": Scenario(_tries(4, rounds_per_draw=2), num_rounds=7),
+    "three rounds a draw": Scenario(
         _tries(2, rounds_per_draw=3, registration_interval=5), num_rounds=6
     ),
-    "eight rounds a draw": _run(
+    "eight rounds a draw": Scenario(
         _tries(2, rounds_per_draw=8, registration_interval=8), num_nodes=18, num_rounds=8
     ),
-    "registration in each round": _run(_tries(4, registration_interval=1)),
-    "few draws": _run(_tries(4, max_draws_per_epoch=12), num_rounds=5),
-    "small cohorts": _run(
+    "registration in each round": Scenario(_tries(4, registration_interval=1)),
+    "few draws": Scenario(_tries(4, max_draws_per_epoch=12), num_rounds=5),
+    "small cohorts": Scenario(
         _tries(2, 2, min_cohort=2), num_nodes=6, nodes={row: {"min_cohort": 2} for row in range(6)}
     ),
-    "large cohorts": _run(_tries(5, 6, min_cohort=5, quorum=8), num_nodes=14),
-    "a large quorum": _run(_tries(4, quorum=9)),
+    "large cohorts": Scenario(_tries(5, 6, min_cohort=5, quorum=8), num_nodes=14),
+    "a large quorum": Scenario(_tries(4, quorum=9)),
     # Aliases
-    "names and numbers": _run(_T, alias=_name),
-    "letters": _run(_tries(5, 6), num_nodes=16, alias=_letter),
-    "twins": _run(_T, alias=_twin),
+    "names and numbers": Scenario(_T, alias=_name),
+    "twins": Scenario(_T, alias=_twin),
 }
 
 _BAD_WEATHER: Final = {
@@ -124,44 +108,48 @@ _NEGATIVE: Final = {"counts": lambda _round, counts: [-1, *counts[1:]]}
 
 _NODES: Final[dict[str, Scenario]] = {
     # Unwilling nodes
-    "some are unwilling, drawn before": _run(_AHEAD, nodes={1: _unwilling(2), 4: _unwilling(1, 3)}),
-    "some never take part": _run(_T, nodes={2: _unwilling(0), 6: _unwilling(0, 1, 2, 3, 4)}),
-    "nobody takes part, random": _run(_RANDOM, nodes=dict.fromkeys(range(9), _unwilling(0))),
+    "some are unwilling, drawn before": Scenario(
+        _AHEAD, nodes={1: _unwilling(2), 4: _unwilling(1, 3)}
+    ),
+    "some never take part": Scenario(_T, nodes={2: _unwilling(0), 6: _unwilling(0, 1, 2, 3, 4)}),
+    "nobody takes part, random": Scenario(_RANDOM, nodes=dict.fromkeys(range(9), _unwilling(0))),
     # Labels
-    "no data, wrong number and negative counts": _run(
+    "no data, wrong number and negative counts": Scenario(
         _T, nodes={1: _EMPTY, 3: _ONE_MORE, 5: _NEGATIVE}
     ),
-    "labels move, drawn before": _run(
+    "labels move, drawn before": Scenario(
         _tries(3, registration_interval=2, rounds_per_draw=2),
         num_nodes=20,
         num_rounds=4,
         nodes=dict.fromkeys(range(9), _MOVES),
     ),
     # Nodes that come and go
-    "many come later": _run(
+    "many come later": Scenario(
         _tries(4, 3, registration_interval=10), away={1: (0, 2, 4, 8), 2: (0, 2, 4, 8)}
     ),
-    "some go, drawn before": _run(_FEW_AHEAD, away={2: (0, 1, 2), 3: (3, 4, 5, 6)}),
-    "most go, drawn before": _run(
+    "some go, drawn before": Scenario(_FEW_AHEAD, away={2: (0, 1, 2), 3: (3, 4, 5, 6)}),
+    "most go, drawn before": Scenario(
         _tries(3, 3, rounds_per_draw=3, on_failure="random"), away={2: _MOST}
     ),
-    "others come": _run(
+    "others come": Scenario(
         _LONG, num_nodes=16, away={1: range(8, 16), 2: range(10, 16), 3: range(8), 4: range(8)}
     ),
-    "too many later": _run(
+    "too many later": Scenario(
         {**_T, "max_registered": 8}, num_nodes=12, away={1: range(7, 12)}, num_rounds=5
     ),
-    "two others save the quorum": _run(
+    "two others save the quorum": Scenario(
         _tries(4, quorum=9, registration_interval=10),
         num_nodes=11,
         num_rounds=3,
         away={1: (9, 10), 2: (0,), 3: (0,)},
     ),
     # Who may be chosen
-    "some may be chosen": _run(_T, eligible={1: range(6), 2: (1, 2, 3, 5, 7)}),
-    "too few may be chosen": _run(_T, eligible={2: (1, 2)}),
-    "too few may be chosen, random": _run(_RANDOM, eligible={2: (1, 2), 3: ()}),
-    "some may be chosen, drawn before": _run(_FEW_AHEAD, eligible={1: range(5), 2: (1, 4, 7, 8)}),
+    "some may be chosen": Scenario(_T, eligible={1: range(6), 2: (1, 2, 3, 5, 7)}),
+    "too few may be chosen": Scenario(_T, eligible={2: (1, 2)}),
+    "too few may be chosen, random": Scenario(_RANDOM, eligible={2: (1, 2), 3: ()}),
+    "some may be chosen, drawn before": Scenario(
+        _FEW_AHEAD, eligible={1: range(5), 2: (1, 4, 7, 8)}
+    ),
 }
 
 SCENARIOS: Final[Mapping[str, Scenario]] = _SETTINGS | _BAD_WEATHER | _NODES

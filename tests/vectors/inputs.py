@@ -92,7 +92,7 @@ def added_by(index: int) -> list[int]:
 
 def sums_of(*tries: Sequence[int]) -> list[list[int]]:
     """Return the sums of the distributions of some of the nine nodes."""
-    return [[sum(column) for column in zip(*map(added_by, each), strict=True)] for each in tries]
+    return [ref.added(map(added_by, each)) for each in tries]
 
 
 def sealed_key_case(**changes: Any) -> Case:
@@ -118,14 +118,12 @@ def sealed_key_case(**changes: Any) -> Case:
 
 def overall(announced: Mapping[str, Any]) -> list[int]:
     """Return the sum of the nine nodes' registries, candidate by candidate."""
-    rows = [ref.registration(announced, counts) for counts in COUNTS]
-    return [sum(column) for column in zip(*rows, strict=True)]
+    return ref.overall_registry(announced, COUNTS)
 
 
 def expected(announced: Mapping[str, Any]) -> list[int]:
     """Return the sum of the nine nodes' expected data, candidate by candidate."""
-    rows = [ref.expectations(announced, counts, overall(announced)) for counts in COUNTS]
-    return [sum(column) for column in zip(*rows, strict=True)]
+    return ref.added(ref.expectations(announced, row, overall(announced)) for row in COUNTS)
 
 
 def encrypted(announced: Mapping[str, Any], field: str, values: Sequence[int]) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from vectors import bad, exchange, mathematics, prices, refusals, sessions
+from vectors import bad, exchange, mathematics, prices, sessions
 from vectors import reference as ref
 
 FOLDER: Final = Path(__file__).parent
@@ -28,7 +28,7 @@ FILES: Final = {
     "sessions": sessions.sessions,
     "prices_sessions": prices.prices_sessions,
     "bad_messages": bad.bad_messages,
-    "bad_sessions": refusals.bad_sessions,
+    "bad_sessions": sessions.bad_sessions,
 }
 
 

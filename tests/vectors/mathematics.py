@@ -24,6 +24,9 @@ def categories() -> Iterator[Case]:
         ("two classes dominate", [5, 1, 4, 0], [1, 2, 4], [0.7, 0.2]),
         ("none dominates", [6, 1, 1, 2], [1, 2, 4], [0.7, 0.3]),
         ("exactly the threshold", [6, 4, 0, 0], [1, 2, 4], [0.6, 0.3]),
+        ("exactly a threshold that no double is equal to", [7, 3], [1, 2], [0.7]),
+        ("just below the threshold", [699_999_999, 300_000_001], [1, 2], [0.7]),
+        ("exactly the threshold, and equal classes", [2, 5, 5], [1, 3], [5 / 12]),
         ("equal classes: the lower one", [5, 5, 5, 5], [1, 2, 4], [0.25, 0.2]),
         ("threshold 0: the largest class", [3, 3, 4, 4], [1, 4], [0.0]),
         ("a single class", [0, 0, 0, 9], [1, 2, 4], [1.0, 0.5]),
@@ -33,11 +36,11 @@ def categories() -> Iterator[Case]:
         ("four sizes", [4, 4, 4, 1, 0], [1, 2, 3, 5], [0.9, 0.4, 0.3]),
     ]  # fmt: skip
     for name, counts, sizes, thresholds in given:
-        u = ref.category(counts, sizes, thresholds)
+        u, codebook = ref.category(counts, sizes, thresholds), ref.codebook(tuple(sizes))
         yield {
             "name": name, "label-counts": list(counts), "reference-set": sizes,
-            "thresholds": thresholds, "category": list(u), "slot": ref.codebook(sizes).index(u),
-            "length": len(ref.codebook(sizes)),
+            "thresholds": thresholds, "category": list(u), "slot": codebook.index(u),
+            "length": len(codebook),
         }  # fmt: skip
 
 
@@ -47,6 +50,8 @@ def distributions() -> Iterator[Case]:
         "exact": [3, 1], "ties to the lower class": [1, 1, 1],
         "remainders, largest first": [1, 2, 4], "one class": [0, 0, 5],
         "seven equal classes": [2] * 7, "large counts": [2**40, 3, 2**39 + 1],
+        "fifty classes, many ties": [3, 1] * 25,
+        "as many samples as may be": [2**41, 2**41 - 1], "in one class": [2**42 - 1],
         "few of many": [1] + [0] * 51, "squared norm rounds half up": [1448, 1047128],
     }  # fmt: skip
     for name, counts in given.items():
@@ -107,8 +112,7 @@ def draws() -> Iterator[Case]:
         ("a name that is not ASCII", 2**40, "Zoë \N{GREEK SMALL LETTER SIGMA}", 1, 1, 3),
         ("a late round", 0, "laptop", 10**6, 1, 2),
     ):
-        keys = ref.keys_of_draws(seed, alias, tries)
-        rows = ref.keyed_draws(keys, first, rounds, tries)
+        rows = ref.seeded_draws(seed, alias, first, rounds, tries)
         yield {
             "name": name,
             "seed": seed,

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from protocol.federation import dubhe, skewed_counts
 from vectors.inputs import Case, all_typed
-from vectors.steps import session
+from vectors.sessions import session
 
 from dubhe_flwr.rules import Prices
 

@@ -53,16 +53,11 @@ def header(epoch: bytes, stage: str, sequence: int) -> Fields:
 # --- categories -----------------------------------------------------------------------------------
 
 
-def codebook(reference_set: Sequence[int]) -> list[tuple[int, ...]]:
+@cache
+def codebook(reference_set: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return the category of each slot, by enumeration."""
     classes = range(max(reference_set))
     return [u for size in sorted(reference_set) for u in combinations(classes, size)]
-
-
-@cache
-def slots(reference_set: tuple[int, ...]) -> dict[tuple[int, ...], int]:
-    """Return the slot of each category."""
-    return {u: slot for slot, u in enumerate(codebook(reference_set))}
 
 
 def category(
@@ -97,12 +92,13 @@ def candidates(announced: Announced) -> list[list[float]]:
 def slots_of(announced: Announced, counts: Sequence[int]) -> list[int]:
     """Return the slot of a client's one in its registry, for each candidate."""
     sizes = reference_set(announced)
-    return [slots(sizes)[category(counts, sizes, sigma)] for sigma in candidates(announced)]
+    found = [category(counts, sizes, sigma) for sigma in candidates(announced)]
+    return list(map(codebook(sizes).index, found))
 
 
 def registration(announced: Announced, counts: Sequence[int]) -> list[int]:
     """Return a client's one-hot registries, concatenated."""
-    length = len(slots(reference_set(announced)))
+    length = len(codebook(reference_set(announced)))
     return [int(place == own) for own in slots_of(announced, counts) for place in range(length)]
 
 
@@ -147,9 +143,7 @@ def weighted(counts: Sequence[int], own: float) -> list[int]:
 def layout(announced: Announced) -> list[dict[str, Any]]:
     """Return the name, size and position of each encrypted vector."""
     sizes, number = reference_set(announced), len(candidates(announced))
-    kinds = {
-        "registration": (number * len(slots(sizes)), 1),
-    }
+    kinds = {"registration": (number * len(codebook(sizes)), 1)}
     if announced["has-agent"]:
         kinds["distribution"] = (max(sizes) + 1, SCALE)
     if number > 1:
@@ -173,14 +167,9 @@ def layout(announced: Announced) -> list[dict[str, Any]]:
 
 def layout_digest(announced: Announced) -> bytes:
     """Return the SHA-256 of the layout as JSON."""
-    fields = ", ".join(
-        f'["{field["name"]}", {field["slots"]}, {field["max-value"]}]'
-        for field in layout(announced)
-    )
-    text = (
-        f'{{"fields": [{fields}], "key_bits": {announced["key-bits"]}, '
-        f'"max_clients": {announced["max-clients"]}}}'
-    )
+    fields = [[field["name"], field["slots"], field["max-value"]] for field in layout(announced)]
+    sizes = {"key_bits": announced["key-bits"], "max_clients": announced["max-clients"]}
+    text = json.dumps({"fields": fields} | sizes)
     return hashlib.sha256(text.encode()).digest()
 
 
@@ -325,16 +314,12 @@ def seal(plaintext: bytes, recipient: bytes, context: bytes, ephemeral: bytes) -
     enc = own.public_key().public_bytes_raw()
     secret = own.exchange(X25519PublicKey.from_public_bytes(recipient))
     shared = _expand(_extract(b"", b"eae_prk", secret, kem), b"shared_secret", enc + recipient, kem)
-    psk_id, info_hash = (_extract(b"", name, what, suite) for name, what in _schedule(context))
-    key_context = b"\x00" + psk_id + info_hash
+    key_context = b"\x00" + _extract(b"", b"psk_id_hash", b"", suite)
+    key_context += _extract(b"", b"info_hash", context, suite)
     base = _extract(shared, b"secret", b"", suite)
     key = _expand(base, b"key", key_context, suite)
     nonce = _expand(base, b"base_nonce", key_context, suite, 12)
     return enc + AESGCM(key).encrypt(nonce, plaintext, b"")
-
-
-def _schedule(context: bytes) -> tuple[tuple[bytes, bytes], ...]:
-    return (b"psk_id_hash", b""), (b"info_hash", context)
 
 
 def _extract(salt: bytes, label: bytes, key: bytes, suite: bytes) -> bytes:
@@ -350,10 +335,8 @@ def parameters_digest(announced: Announced) -> bytes:
     """Return the SHA-256 of all announced parameters, by name."""
     parts: list[bytes] = []
     for name, value in sorted(announced.items()):
-        if isinstance(value, bytes):
-            written = value
-        else:
-            written = value.encode() if isinstance(value, str) else struct.pack(">q", value)
+        written = value.encode() if isinstance(value, str) else value
+        written = struct.pack(">q", value) if isinstance(value, int) else written
         parts += [name.encode(), written]
     return hashlib.sha256(prefixed(*parts)).digest()
 
@@ -425,18 +408,14 @@ def draw_key(seed: int, *path: str | int) -> bytes:
     return hashlib.sha256(json.dumps([seed, *path]).encode()).digest()[:16]
 
 
-def keys_of_draws(seed: int, alias: str, tries: int) -> list[bytes]:
-    """Return the keys with which a simulated node draws."""
-    return [draw_key(seed, "participation", alias, block) for block in range(-(-tries // 32))]
-
-
-def keyed_draws(
-    keys: Iterable[bytes], first_round: int, num_rounds: int, tries: int
+def seeded_draws(
+    seed: int, alias: str, first_round: int, num_rounds: int, tries: int
 ) -> list[list[float]]:
     """Return a simulated node's numbers, one row per round."""
     rows: list[list[float]] = [[] for _ in range(num_rounds)]
-    for each in keys:
-        numbers = philox(int.from_bytes(each, "big"), first_round * 8)
+    for block in range(-(-tries // 32)):
+        key = int.from_bytes(draw_key(seed, "participation", alias, block), "big")
+        numbers = philox(key, first_round * 8)
         for row in rows:
             row += [(next(numbers) >> 11) * 2.0**-53 for _ in range(32)]
     return [row[:tries] for row in rows]
@@ -444,8 +423,7 @@ def keyed_draws(
 
 def bits(flags: Iterable[bool]) -> bytes:
     """Return flags as bits, the first one highest, padded with zeros."""
-    text = "".join("1" if flag else "0" for flag in flags)
-    return bytes(int(text[start : start + 8].ljust(8, "0"), 2) for start in range(0, len(text), 8))
+    return np.packbits(list(flags)).tobytes()
 
 
 def volunteers(announced: Announced, clients: int) -> int:
@@ -465,9 +443,9 @@ def own_probabilities(
     announced: Announced, counts: Sequence[int], overall: Sequence[int]
 ) -> list[float]:
     """Return a client's P under each candidate, from the concatenated overall registries."""
-    length = len(overall) // len(candidates(announced))
-    rows = [overall[start : start + length] for start in range(0, len(overall), length)]
     own = slots_of(announced, counts)
+    length = len(overall) // len(own)
+    rows = [overall[start : start + length] for start in range(0, len(overall), length)]
     wanted = volunteers(announced, sum(rows[0]))
     return [probability(row, wanted)[slot] for row, slot in zip(rows, own, strict=True)]
 
@@ -475,26 +453,20 @@ def own_probabilities(
 def expectations(announced: Announced, counts: Sequence[int], overall: Sequence[int]) -> list[int]:
     """Return a client's contribution to each candidate's expected data, concatenated."""
     shares, found = [*fixed_point(counts), SCALE], own_probabilities(announced, counts, overall)
-    length = len(overall) // len(found)
-    there = [overall[k * length + own] > 0 for k, own in enumerate(slots_of(announced, counts))]
-    return [
-        round(p * share) * here for p, here in zip(found, there, strict=True) for share in shares
-    ]
+    length, own = len(overall) // len(found), slots_of(announced, counts)
+    there = [overall[k * length + slot] > 0 for k, slot in enumerate(own)]
+    return [round(p * share) * there[k] for k, p in enumerate(found) for share in shares]
 
 
 def best_candidate(sums: Sequence[int], num_classes: int) -> int:
     """Return the candidate whose expected data is closest to uniform; ties go to the first."""
     width = num_classes + 1
-    rows = [sums[start : start + width] for start in range(0, len(sums), width)]
-
-    def distance(row: Sequence[int]) -> Fraction:
-        *shares, expected = row
-        return sum(
-            (abs(Fraction(share, expected) - Fraction(1, num_classes)) for share in shares),
-            Fraction(0),
-        )
-
-    return min(range(len(rows)), key=lambda index: distance(rows[index]))
+    distances = []
+    for start in range(0, len(sums), width):
+        *shares, expected = sums[start : start + width]
+        apart = (abs(Fraction(s, expected) - Fraction(1, num_classes)) for s in shares)
+        distances.append(sum(apart, Fraction(0)))
+    return distances.index(min(distances))
 
 
 def default_candidate(announced: Announced) -> int:
@@ -545,7 +517,7 @@ def generator(seed: int, *path: str | int) -> np.random.Generator:
 
 def overall_registry(announced: Announced, label_counts: Sequence[Sequence[int]]) -> list[int]:
     """Return the number of clients in each category."""
-    return _added(registration(announced, counts) for counts in label_counts)
+    return added(registration(announced, counts) for counts in label_counts)
 
 
 def all_probabilities(
@@ -554,7 +526,7 @@ def all_probabilities(
     """Return each client's P under the paper's rule."""
     candidate = 0
     if len(candidates(announced)) > 1:
-        told = _added(expectations(announced, counts, overall) for counts in label_counts)
+        told = added(expectations(announced, counts, overall) for counts in label_counts)
         candidate = best_candidate(told, len(label_counts[0]))
     return [own_probabilities(announced, counts, overall)[candidate] for counts in label_counts]
 
@@ -579,36 +551,32 @@ def plain_round(
     fixed = [with_square(row) for row in shares]
     # An agent decrypts fewer sums than half the clients.
     tries = max(1, min(tries, (len(clients) - 1) // 2))
-    draws = [
-        keyed_draws(keys_of_draws(seed, str(k), tries), server_round, 1, tries)[0] for k in clients
-    ]
+    draws = [seeded_draws(seed, str(k), server_round, 1, tries)[0] for k in clients]
     yes = [[k for k in clients if draws[k][h] < probabilities[k]] for h in range(tries)]
     # The agent is in none of its sums, and each sum leaves out at least min-cohort clients.
     has_choice = tries > 1 and wanted <= len(clients) - max(2, fewest)
     others = list(clients)
     if has_choice:
-        others.remove(
-            generator(seed, "agents", first_round).permutation(len(clients))[
-                server_round - first_round
-            ]
-        )
-    made = [
-        _filled(names, others, wanted, generator(seed, "fill-or-trim", server_round, h))
-        for h, names in enumerate(yes)
-    ]
-    for h, names in enumerate(made):  # no two differ by fewer than min-cohort
-        near = [k for k in made[:h] if len({*k} ^ {*names}) < fewest]
-        made[h] = near[0] if near else names
+        agents = generator(seed, "agents", first_round).permutation(len(clients))
+        others.remove(agents[server_round - first_round])
+    made: list[list[int]] = []
+    for h, names in enumerate(yes):
+        rng = generator(seed, "fill-or-trim", server_round, h)
+        filled = _filled(names, others, wanted, rng)
+        # No two tries differ by fewer than min-cohort.
+        near = (earlier for earlier in made if len({*earlier} ^ {*filled}) < fewest)
+        made.append(next(near, filled))
     if not has_choice:
         return Round(made, [], 0, made[0])
-    sums = [_added(fixed[k] for k in members) for members in made]
+    sums = [added(fixed[k] for k in members) for members in made]
     aims = json.loads(announced["rule-settings"])
     found = scores(sums, aims.get("local_skew", 0.0), aims.get("target"))
     best = found.index(min(found))
     return Round(made, sums, best, made[best])
 
 
-def _added(rows: Iterable[Sequence[int]]) -> list[int]:
+def added(rows: Iterable[Sequence[int]]) -> list[int]:
+    """Return the sum of some vectors."""
     return [sum(column) for column in zip(*rows, strict=True)]
 
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import ceil, cos, log, log1p, pi, sqrt
-from typing import Any, Final
+from math import ceil, log, pi, sqrt
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,15 +90,6 @@ class State:
     exchanges: list[tuple[list[float], list[float], float]] = field(default_factory=list)
     """Each exchange, newest first: the point, the means, and the variance of their noise."""
 
-    def as_floats(self) -> list[float]:
-        """Return the whole state in the order in which a node keeps it."""
-        history: list[float] = []
-        for point, means, variance in self.exchanges[:REMEMBERED]:
-            of_p = [] if self.terms.weighted else [sum(means)]
-            history += [*point, *means, *of_p, variance]
-        point = self.point or [0.0] * (1 + self.terms.width(1))
-        return [float(self.num_sums), *self.opening, *point, *history]
-
 
 @dataclass
 class Node:
@@ -137,22 +128,20 @@ class Node:
 
 def noise(terms: Terms, exchange: int, rng: np.random.Generator, share: float) -> list[int]:
     """Return the noise of one party, which adds a share of the variance."""
-    deviations = terms.deviations(exchange)
-    first = [rng.random() for _ in deviations]
-    second = [rng.random() for _ in deviations]
-    found = []
-    for deviation, radius, angle in zip(deviations, first, second, strict=True):
-        normal = sqrt(-2.0 * log1p(-radius)) * cos(2.0 * pi * angle)
-        normal = min(max(normal, -6.0), 6.0)
-        found.append(round(normal * deviation * sqrt(share) * UNIT))
-    return found
+    deviations = np.array(terms.deviations(exchange))
+    radius, angle = rng.random((2, len(deviations)))
+    normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * pi * angle)
+    found = np.clip(normal, -6.0, 6.0) * deviations * sqrt(share) * UNIT
+    return [round(each) for each in found.tolist()]
 
 
 def noise_of_members(state: State, seed: int, sequence: int, exchange: int) -> list[list[int]]:
     """Return the noise of each committee member in a sum."""
-    paths = [("member", sequence, exchange, place) for place in range(state.terms.members)]
-    drawn = [ref.generator(seed, *path) for path in paths]
-    return [noise(state.terms, state.num_sums, rng, 1.0) for rng in drawn]
+    drawn = []
+    for place in range(state.terms.members):
+        rng = ref.generator(seed, "member", sequence, exchange, place)
+        drawn.append(noise(state.terms, state.num_sums, rng, 1.0))
+    return drawn
 
 
 def numbers(state: State, node: Node, rng: np.random.Generator, *, is_spent: bool) -> list[int]:
@@ -178,11 +167,10 @@ def numbers(state: State, node: Node, rng: np.random.Generator, *, is_spent: boo
 # --- what the opening says ------------------------------------------------------------------------
 
 
-@dataclass
-class Scale:
+class Scale(NamedTuple):
     """Target, mean weight, c and kappa."""
 
-    target: list[float]
+    target: Floats
     weight: float
     c: float
     kappa: float
@@ -191,19 +179,15 @@ class Scale:
 def scale(state: State) -> Scale:
     """Return what the opening says about the clients."""
     terms = state.terms
-    *labels, square, weight_square, deviation = state.opening
-    weight, classes = sum(labels), terms.classes
+    labels, (square, weight_square, deviation) = np.array(state.opening[:-3]), state.opening[-3:]
+    weight, target = float(labels.sum()), np.full(terms.classes, 1.0 / terms.classes)
     if terms.target == "own":
-        positive = [max(share, 0.0) for share in labels]
-        target = [share / sum(positive) for share in positive]
-    else:
-        target = terms.target or [1.0 / classes] * classes
-    pairs = list(zip(target, labels, strict=True))
-    of_target = sum(wanted**2 for wanted in target)
-    across = sum(wanted * share for wanted, share in pairs)
-    trace = square + weight_square * (of_target - 2.0 * across / weight)
-    trace -= sum((share - weight * wanted) ** 2 for wanted, share in pairs)
-    trace += classes * deviation**2
+        positive = np.maximum(labels, 0.0)
+        target = positive / positive.sum()
+    elif terms.target:
+        target = np.array(terms.target)
+    trace = square + weight_square * float(target @ target - 2.0 * target @ labels / weight)
+    trace += terms.classes * deviation**2 - float(((labels - weight * target) ** 2).sum())
     if trace < 3e-4 and not deviation:
         return Scale(target, weight, 0.0, 0.0)
     c = terms.coverage * max(trace, deviation, 3e-4)
@@ -277,11 +261,6 @@ class Synthetic:
         return Synthetic(self.labels, self.weights, curve(answers @ found)[1])
 
 
-def uniforms(classes: int) -> Floats:
-    """Return the public random numbers of the drawn clients: three blocks, one row per client."""
-    return ref.generator(0, "synthetic clients", classes).random((3, 3000, classes))
-
-
 @lru_cache(maxsize=1)
 def synthetic(terms: Terms, opening: tuple[float, ...]) -> Synthetic:
     """Return synthetic clients that fit an opening."""
@@ -296,32 +275,28 @@ def synthetic(terms: Terms, opening: tuple[float, ...]) -> Synthetic:
     spread = (square / weight_square - of_mean) / (1.0 - of_mean)
     spread = min(max(spread, 0.003), 0.97)
     concentration = (1.0 - spread) / spread
-    clients, shares = [], []
-    for row, (logs, radius, angle) in enumerate(zip(*uniforms(classes), strict=True)):
-        relative = 1.0 if row < 1800 else 3.0 if row < 2400 else 0.25
-        shape = relative * concentration * mean
-        normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
-        cube = 1.0 - 1.0 / (9.0 * (shape + 1.0)) + normal / (3.0 * np.sqrt(shape + 1.0))
-        size = 3.0 * np.log(np.maximum(cube, 0.01)) + np.log(shape + 1.0) + np.log1p(-logs) / shape
-        drawn = np.exp(size - size.max())
-        clients.append(drawn / drawn.sum())
-        shares.append(0.85 / 3000)
-    clients.append(mean)
-    shares.append(0.01)
+    logs, radius, angle = ref.generator(0, "synthetic clients", classes).random((3, 3000, classes))
+    relative = np.repeat([1.0, 3.0, 0.25], [1800, 600, 600])
+    shape = relative[:, None] * concentration * mean
+    normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
+    cube = 1.0 - 1.0 / (9.0 * (shape + 1.0)) + normal / (3.0 * np.sqrt(shape + 1.0))
+    size = 3.0 * np.log(np.maximum(cube, 0.01)) + np.log(shape + 1.0) + np.log1p(-logs) / shape
+    drawn = np.exp(size - size.max(axis=1, keepdims=True))
+    clients = [*(drawn / drawn.sum(axis=1, keepdims=True)), mean]
+    shares = [0.85 / 3000] * 3000 + [0.01]
     blends = [0.1, 0.2, 0.4, 0.6, 0.8, 1.0] if classes <= 100 else [0.3, 1.0]
     for part in blends:
         for label in range(classes):
             clients.append((1.0 - part) * mean + part * np.eye(classes)[label])
             shares.append(0.14 / len(blends) * mean[label])
-    weights = [weight] * len(shares)
+    weights = np.full(len(shares), weight)
     if terms.weighted:
         widest = max(weight_square, weight**2 + 16.0 * deviation, 1.001 * weight**2)
         variance = log(widest / weight**2)
-        for row in range(len(weights)):
-            normal = -1.5 + 0.5 * (row % 7)
-            own = weight * np.exp(sqrt(variance) * normal - variance / 2.0)
-            weights[row] = min(max(own, 0.25), 4.0)
-    found = Synthetic(np.array(weights)[:, None] * clients, np.array(weights), np.array(shares))
+        normal = -1.5 + 0.5 * (np.arange(len(shares)) % 7)
+        own = weight * np.exp(sqrt(variance) * normal - variance / 2.0)
+        weights = np.clip(own, 0.25, 4.0)
+    found = Synthetic(weights[:, None] * clients, weights, np.array(shares))
     ones, squares = np.ones(len(shares)), (found.labels**2).sum(axis=1)
     answers = np.column_stack([found.labels, ones, squares, found.weights**2])
     means = np.array([*opening[:classes], 1.0, square, weight_square])
@@ -399,34 +374,29 @@ def best_prices(
         point, means, variance = state.exchanges[0]
         start = np.array(point)
         chances = clients.shares * sigmoid(rows @ start - costs)
-        lacking = [m - float(chances @ column) for m, column in zip(means, clients.labels.T)]  # noqa: B905
-        if terms.weighted:
-            lacking.append(means[-1] - float(chances.sum()))
-        length = sum(one**2 for one in lacking)
+        lacking = np.array(means[: terms.classes]) - chances @ clients.labels
+        of_p = means[-1] - float(chances.sum()) if terms.weighted else float(lacking.sum())
+        length = float(lacking @ lacking) + of_p**2 * terms.weighted
         of_noise = 2.0 * variance * (2 if terms.weighted else 1) / terms.clients**2
         trust = factor * max(0.0, 1.0 - of_noise / max(length, 1e-300))
-        lacking = [trust * one for one in lacking]
-        total = sum(lacking[: terms.classes])
-        linear[0] += lacking[-1] if terms.weighted else total
-        for label, wanted in enumerate(told.target):
-            linear[1 + label] += lacking[label] - total * wanted
+        lacking, of_p = trust * lacking, trust * of_p
+        total = float(lacking.sum())
+        linear[0] += of_p
+        linear[1 : 1 + terms.classes] += lacking - total * told.target
         if terms.weighted:
-            linear[-1] += total - told.weight * lacking[-1]
+            linear[-1] += total - told.weight * of_p
 
     def softplus(values: Floats) -> tuple[float, Floats, Floats]:
         weights, logits = factor * clients.shares, values - costs
         p = sigmoid(logits)
         return float(weights @ np.logaddexp(0.0, logits)), weights * p, weights * p * (1.0 - p)
 
-    def dual(where: Any) -> float:
-        where = np.array(where)
-        of_prices = float(linear @ where + ridge @ where**2 / 2.0)
-        return softplus(rows @ where)[0] + of_prices
+    def dual(where: Floats) -> float:
+        return softplus(rows @ where)[0] + float(linear @ where + ridge @ where**2 / 2.0)
 
     found = newton_minimum(rows, softplus, linear, ridge, start, reach=20.0)
-    found = np.clip(found, -(2.0**20), 2.0**20)
-    prices = [round(float(price) * 1024) / 1024 for price in found]
-    return prices, told.c * (dual(start) - dual(prices))
+    prices = np.rint(np.clip(found, -(2.0**20), 2.0**20) * 1024) / 1024
+    return prices.tolist(), told.c * (dual(start) - dual(prices))
 
 
 def sigmoid(logits: Any) -> Any:
@@ -436,11 +406,10 @@ def sigmoid(logits: Any) -> Any:
 
 def logit(state: State, node: Node) -> float:
     """Return the logit of a node's P at a state's prices."""
-    told, (a, *prices) = scale(state), state.point
-    x = [share - node.weight * wanted for share, wanted in zip(node.labels, told.target)]  # noqa: B905
-    found = a - told.kappa * sum(part**2 for part in x)
-    found += sum(price * part for price, part in zip(prices, x))  # noqa: B905 - g comes last
-    return found + (prices[-1] * (node.weight - told.weight) if state.terms.weighted else 0.0)
+    told, point = scale(state), np.array(state.point)
+    x = np.array(node.labels) - node.weight * told.target
+    features = [1.0, *x] + [node.weight - told.weight] * state.terms.weighted
+    return float(np.array(features) @ point - told.kappa * (x @ x))
 
 
 def probability(terms: Terms, state: State, node: Node, dither: float) -> float:
@@ -493,8 +462,8 @@ def epoch(
 
     def rngs(exchange: int) -> list[np.random.Generator]:
         """Return each node's random generator in an exchange."""
-        path = "rounding", sequence, exchange
-        return [ref.generator(seed, path[0], str(row), *path[1:]) for row in range(terms.clients)]
+        names = map(str, range(terms.clients))
+        return [ref.generator(seed, "rounding", name, sequence, exchange) for name in names]
 
     def add_up(draws: Sequence[np.random.Generator]) -> list[int]:
         """Let all nodes contribute."""
@@ -504,7 +473,7 @@ def epoch(
             told.append(numbers(state, node, rng, is_spent=is_spent))
             node.spent = min(1.0, node.spent + node.cost(terms))
         told += noise_of_members(state, seed, sequence, exchange)
-        return [sum(column) for column in zip(*told, strict=True)]
+        return ref.added(told)
 
     exchange = 0
     sums = add_up(rngs(exchange))

@@ -83,13 +83,6 @@ def layout_of(case: Case) -> Layout:
     return vault.layout
 
 
-def error(case: Case) -> type[Exception]:
-    """Return the class of the error that a bad vector causes."""
-    kind = getattr(errors, case["error"])
-    assert issubclass(kind, errors.DubheError)
-    return kind  # type: ignore[no-any-return]
-
-
 def test_the_files_are_what_the_reference_makes() -> None:
     """A change to a vector or to the format has to change both."""
     written = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
@@ -113,7 +106,6 @@ def test_a_distribution_in_fixed_point(case: Case) -> None:
     """The shares sum to 2**20, by the largest remainder, and the squared norm is rounded."""
     shares = fixed_point_distribution(case["label-counts"])
     assert with_square(shares).tolist() == case["shares-and-square"]
-    assert shares.sum() == 2**20
 
 
 @cases("layouts")
@@ -315,12 +307,9 @@ def session(case: Case) -> ClientSession:
     """Return a node with the memory that the vector describes."""
     if "kept" not in case:
         return ClientSession(policy(case))
-    kept = case["kept"]
-    keys = b""
-    if "modulus" in kept:
-        keys = bytes.fromhex(kept["modulus"]) + bytes.fromhex(kept["p"])
-    registered = None
+    kept, registered = case["kept"], None
     if kept["registered"]:
+        keys = bytes.fromhex(kept.get("modulus", "") + kept.get("p", ""))
         registered = Registration(keys, num_joined=kept["num-joined"])
     joined = Membership(
         bytes.fromhex(kept["epoch"]),
@@ -346,9 +335,7 @@ def check_reply(node: ClientSession, step: Case, reply: Fields) -> None:
     for name, size in step.get("reply-sizes", {}).items():
         assert len(reply[name]) == size  # type: ignore[arg-type]  # bytes
     for name, numbers in step.get("reply-decrypts-to", {}).items():
-        joined = node.memory.joined
-        assert joined is not None
-        assert joined.registered is not None
+        joined: Any = node.memory.joined
         vector: Any = reply[name]
         field = "settlement" if name == "contribution" else name
         label = SumName(field, 0 if field == name else 1)
@@ -356,8 +343,9 @@ def check_reply(node: ClientSession, step: Case, reply: Fields) -> None:
         assert found.tolist() == numbers
 
 
-def play(case: Case) -> None:
-    """Send a node its requests in turn; a refusal costs no more than the decryptions."""
+@cases("sessions", "prices_sessions", "bad_sessions")
+def test_what_a_node_answers(case: Case) -> None:
+    """Replies are, hold or decrypt to what they should; a refusal costs only the decryptions."""
     node = session(case)
     for step in case["steps"]:
         request = untyped(step["request"])
@@ -365,32 +353,17 @@ def play(case: Case) -> None:
             check_reply(node, step, node.handle(request))
             continue
         before = node.memory
-        with pytest.raises(error(step)) as refused:
+        with pytest.raises(errors.DubheError) as refused:
             node.handle(request)
-        assert refused.type is error(step)
+        assert refused.type.__name__ == step["error"]
         assert only_charged(before, node.memory, request)
-
-
-@cases("sessions", "prices_sessions")
-def test_what_a_node_answers(case: Case) -> None:
-    """The replies are equal to the vector's, or hold or decrypt to the same numbers."""
-    play(case)
-
-
-@cases("bad_sessions")
-def test_what_a_node_refuses(case: Case) -> None:
-    """The node keeps its memory, but counts what it has decrypted by then."""
-    play(case)
 
 
 @cases("bad_messages")
 def test_what_is_no_message(case: Case) -> None:
     """The message is refused with an error of this type."""
     expected = Envelope(inputs.EPOCH, case["stage"], case["sequence"])
-
-    def read(fields: Case) -> object:
-        return open_request(fields) if case["kind"] == "request" else reply_reader(expected)(fields)
-
-    with pytest.raises(error(case)) as refused:
+    read = open_request if case["kind"] == "request" else reply_reader(expected)
+    with pytest.raises(errors.DubheError) as refused:
         read(untyped(case["fields"]))
-    assert refused.type is error(case)
+    assert refused.type.__name__ == case["error"]

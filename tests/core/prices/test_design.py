@@ -20,7 +20,6 @@ from scipy.special import entr, expit
 from vectors.reference_prices import newton_minimum
 
 from dubhe_flwr.core.prices import PriceDesign, PriceState
-from dubhe_flwr.core.prices.synthetic import synthetic_clients
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.rules import Prices
 
@@ -109,7 +108,6 @@ def test_the_exchanges_minimise_the_primal(local_skew: float, *, unequal: bool) 
 
 COLD: list[Any] = [
     pytest.param(lambda seed: with_emd(1000, 10, 1.5, seed), 20, (4, 4), id="EMD 1.5"),
-    pytest.param(lambda seed: with_emd(1000, 10, 1.0, seed), 20, (4, 4), id="EMD 1.0"),
     pytest.param(lambda seed: with_emd(1000, 10, 0.5, seed), 20, (5, 5), id="EMD 0.5"),
     pytest.param(lambda seed: with_emd(1000, 10, 1.5, seed), 100, (4, 4), id="K 100"),
     pytest.param(lambda seed: with_emd(1000, 2, 0.3, seed), 20, (4, 4), id="two classes"),
@@ -120,9 +118,6 @@ COLD: list[Any] = [
         20,
         (4, 5),
         id="one class each",
-    ),
-    pytest.param(
-        lambda seed: with_emd(2000, 52, 1.0, seed), 20, (5, 5), id="52", marks=pytest.mark.slow
     ),
     pytest.param(
         lambda seed: with_emd(2000, 100, 1.3, seed), 20, (5, 5), id="100", marks=pytest.mark.slow
@@ -183,7 +178,7 @@ def test_noise_costs_little_distance(seed: int) -> None:
     assert federation.probabilities().sum() == pytest.approx(40, rel=0.12)
 
 
-@pytest.mark.parametrize(("num_clients", "emd"), [(1000, 1.5), (1000, 0.5), (150, 1.0)])
+@pytest.mark.parametrize(("num_clients", "emd"), [(1000, 1.5), (150, 1.0)])
 def test_warm_periods_take_one_sum(num_clients: int, emd: float) -> None:
     """Warm periods balance nearly as well as first ones, though each replaces 5 % of the clients.
 
@@ -210,7 +205,7 @@ def test_warm_periods_take_one_sum(num_clients: int, emd: float) -> None:
     assert np.mean(warm) < 1.25 * np.mean(cold)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_weights_that_noise_hides_do_not_run_away(seed: int) -> None:
     """The opening may say that all clients weigh the same; then g stays small, and V is met."""
     rng = np.random.default_rng(seed)
@@ -258,7 +253,7 @@ def test_the_own_mix_is_a_target() -> None:
     sigma=st.sampled_from([0.0, 4.0]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15)
 def test_what_holds_for_any_clients(  # noqa: PLR0917 - one for each strategy
     num_clients: int,
     num_classes: int,
@@ -288,102 +283,38 @@ def test_identical_clients_are_equally_likely(*, weighted: bool) -> None:
     assert set(federation.probabilities()) == {20 / 50}
 
 
-def test_levels_are_sixteen_and_right_on_average() -> None:
-    """With a dither there are 16 probabilities, whose mean over the dither is the exact one."""
-    federation = Federation(PriceDesign(5, 10, 50.0), skewed(200, 5, seed=11, concentration=0.5))
-    federation.settle()
-    design, state = federation.design, federation.state
-    dithers = (np.arange(100) + 0.5) / 100
-    found = np.array(
-        [
-            design.probabilities(state, federation.labels[:60], 200, dither=dither)
-            for dither in dithers
-        ]
-    )
-    assert len(np.unique(found)) <= 16
-    assert max(len(np.unique(each)) for each in found.T) <= 2
-    assert found.mean(axis=0) == pytest.approx(federation.probabilities()[:60], abs=0.01)
+@given(seed=st.integers(0, 1000), exchanges=st.integers(0, 3), weighted=st.booleans())
+@settings(max_examples=15)
+def test_any_sums_are_refused_or_priced(seed: int, exchanges: int, *, weighted: bool) -> None:
+    """Any sums either raise RefusedError or give probabilities from 0 to 1."""
+    rng, heaviest = np.random.default_rng(seed), 4.0 if weighted else 1.0
+    design = PriceDesign(4, 6, 20.0, largest_weight=heaviest, sigma=1.0)
+    weights = rng.uniform(0.25, 4.0, 40) if weighted else None
+    federation = Federation(design, skewed(40, 4, seed), weights)
+    for _ in range(exchanges):
+        federation.step()
+    size = design.deviations(40, opening=not federation.state.num_sums).size
+    lies = rng.uniform(-0.2, 1.2 * heaviest, size)
+    lies = rng.choice([lies, np.zeros(size), np.full(size, heaviest)])
+    try:
+        federation.state = design.advance(federation.state, lies, 40)
+    except RefusedError:
+        return
+    assert all(np.isfinite(federation.state.as_floats()))
+    found = federation.probabilities()
+    assert 0.0 < found.min() <= found.max() < 1.0
 
 
-class TestLies:
-    """Made-up sums do no harm beyond wrong prices."""
-
-    @given(seed=st.integers(0, 1000), exchanges=st.integers(0, 3), weighted=st.booleans())
-    @settings(max_examples=25, deadline=None)
-    def test_any_sums_are_refused_or_priced(
-        self, seed: int, exchanges: int, *, weighted: bool
-    ) -> None:
-        """Any sums either raise RefusedError or give probabilities from 0 to 1."""
-        rng, heaviest = np.random.default_rng(seed), 4.0 if weighted else 1.0
-        design = PriceDesign(4, 6, 20.0, largest_weight=heaviest, sigma=1.0)
-        weights = rng.uniform(0.25, 4.0, 40) if weighted else None
-        federation = Federation(design, skewed(40, 4, seed), weights)
-        for _ in range(exchanges):
-            federation.step()
-        size = design.deviations(40, opening=not federation.state.num_sums).size
-        lies = rng.uniform(-0.2, 1.2 * heaviest, size)
-        lies = rng.choice([lies, np.zeros(size), np.full(size, heaviest)])
-        try:
-            federation.state = design.advance(federation.state, lies, 40)
-        except RefusedError:
-            return
-        assert all(np.isfinite(federation.state.as_floats()))
-        found = federation.probabilities()
-        assert 0.0 < found.min() <= found.max() < 1.0
-
-    @pytest.mark.parametrize(("value", "fits"), [(-0.3, True), (-0.5, False), (1.5, False)])
-    def test_means_beyond_the_noise_are_refused(self, value: float, *, fits: bool) -> None:
-        """A mean may lie outside the range of a client's values by 8 deviations of its noise."""
-        design = PriceDesign(4, 6, 20.0, sigma=2.0)
-        means = np.array([value, 0.3, 0.3, 0.4, 0.5])
-        if fits:
-            design.advance(PriceState(), means, 40)
-            return
-        with pytest.raises(RefusedError, match="No nodes can have sent"):
-            design.advance(PriceState(), means, 40)
-
-
-class TestDeterminism:
-    """All platforms find the same state, since the last bits are far below the price grid."""
-
-    @pytest.mark.parametrize("num_classes", [5, 40])
-    @pytest.mark.parametrize("weighted", [False, True])
-    def test_last_bits_do_not_matter(
-        self, num_classes: int, monkeypatch: pytest.MonkeyPatch, *, weighted: bool
-    ) -> None:
-        """Solves, exponentials and logarithms off by 1e-12 of themselves change no price.
-
-        Platforms differ by 1e-15 in an operation and by 1e-13 in a sum over the clients.
-        """
-        weights = np.random.default_rng(1).uniform(0.5, 2.0, 150) if weighted else None
-        rows = skewed(150, num_classes, seed=12)
-        heaviest = 4.0 if weighted else 1.0
-        design = PriceDesign(num_classes, 10, 50.0, largest_weight=heaviest)
-        exact = Federation(design, rows, weights)
-        exact.settle()
-        rng = np.random.default_rng(5)
-        for owner, name in ((np.linalg, "solve"), (np, "exp"), (np, "logaddexp"), (np, "log")):
-            monkeypatch.setattr(owner, name, nudged(getattr(owner, name), rng))
-        again = Federation(exact.design, rows, weights)
-        again.settle()
-        assert again.state == exact.state
-
-    def test_the_order_of_sums_does_not_matter(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Summing the synthetic clients in another order, as BLAS may do, gives the same prices."""
-        rows = skewed(150, 6, seed=13)
-        exact = Federation(PriceDesign(6, 10, 50.0, 0.1, 1.0), rows)
-        exact.settle()
-        usual, order = synthetic_clients, np.random.default_rng(1).permutation
-
-        def shuffled(*args: Any) -> Any:
-            clients = usual(*args)
-            at = order(clients.shares.size)
-            return type(clients)(*(part[at] for part in clients))
-
-        monkeypatch.setattr("dubhe_flwr.core.prices.design.synthetic_clients", shuffled)
-        again = Federation(exact.design, rows)
-        again.settle()
-        assert again.state == exact.state
+@pytest.mark.parametrize(("value", "fits"), [(-0.3, True), (-0.5, False), (1.5, False)])
+def test_means_beyond_the_noise_are_refused(value: float, *, fits: bool) -> None:
+    """A mean may lie outside the range of a client's values by 8 deviations of its noise."""
+    design = PriceDesign(4, 6, 20.0, sigma=2.0)
+    means = np.array([value, 0.3, 0.3, 0.4, 0.5])
+    if fits:
+        design.advance(PriceState(), means, 40)
+        return
+    with pytest.raises(RefusedError, match="No nodes can have sent"):
+        design.advance(PriceState(), means, 40)
 
 
 def nudged(function: Any, rng: np.random.Generator) -> Any:
@@ -396,6 +327,29 @@ def nudged(function: Any, rng: np.random.Generator) -> Any:
     return nudge
 
 
+@pytest.mark.parametrize("num_classes", [5, 40])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_last_bits_do_not_matter(
+    num_classes: int, monkeypatch: pytest.MonkeyPatch, *, weighted: bool
+) -> None:
+    """Solves, exponentials and logarithms off by 1e-12 of themselves change no price.
+
+    Platforms differ by 1e-15 in an operation and by 1e-13 in a sum over the clients.
+    """
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 150) if weighted else None
+    rows = skewed(150, num_classes, seed=12)
+    heaviest = 4.0 if weighted else 1.0
+    design = PriceDesign(num_classes, 10, 50.0, largest_weight=heaviest)
+    exact = Federation(design, rows, weights)
+    exact.settle()
+    rng = np.random.default_rng(5)
+    for owner, name in ((np.linalg, "solve"), (np, "exp"), (np, "logaddexp"), (np, "log")):
+        monkeypatch.setattr(owner, name, nudged(getattr(owner, name), rng))
+    again = Federation(exact.design, rows, weights)
+    again.settle()
+    assert again.state == exact.state
+
+
 def test_any_state_gives_a_probability() -> None:
     """Any finite prices give a probability, since a node may be handed any state."""
     federation = Federation(PriceDesign(3, 5, 20.0), skewed(50, 3, seed=0))
@@ -406,16 +360,7 @@ def test_any_state_gives_a_probability() -> None:
         assert 0.0 < found.min() <= found.max() < 1.0
 
 
-def test_deviations_follow_the_design() -> None:
-    """Classes share sigma, P has all of it, and the opening has N / V times a class's noise."""
-    design = PriceDesign(4, 6, 24.0, largest_weight=4.0, sigma=2.0)
-    assert design.deviations(900, opening=False).tolist() == [1.0] * 4 + [2.0]
-    assert design.deviations(1200, opening=True).tolist() == [50.0] * 6
-    of_classes = PriceDesign(4, 6, 24.0, sigma=2.0).deviations(900, opening=False)
-    assert np.linalg.norm(of_classes) == pytest.approx(2.0)  # P is their sum
-
-
-@pytest.mark.parametrize("num_sums", [1, 3, 9])
+@pytest.mark.parametrize("num_sums", [1, 9])
 def test_floats_hold_the_whole_state(num_sums: int) -> None:
     """The floats restore the state with its latest six exchanges; others are refused."""
     design = PriceDesign(3, 5, 20.0, largest_weight=4.0)

@@ -46,11 +46,8 @@ def test_a_slot_has_room_for_a_nodes_noise(  # noqa: PLR0917 - one for each stra
 
 @pytest.mark.parametrize(
     ("num_classes", "num_clients", "largest_weight", "most"),
-    [
-        (2, 2000, 1.0, 1), (52, 10_000, 1.0, 1), (60, 2000, 1.0, 1), (60, 2000, 4.0, 2),
-        (100, 2000, 4.0, 2), (1000, 2000, 4.0, 17),
-    ],
-)  # fmt: skip
+    [(52, 10_000, 1.0, 1), (60, 2000, 1.0, 1), (100, 2000, 4.0, 2), (1000, 2000, 4.0, 17)],
+)
 def test_ciphertexts(num_classes: int, num_clients: int, largest_weight: float, most: int) -> None:
     """A contribution takes one ciphertext of 2048 bits up to 60 classes, and two at 100."""
     frame = Frame(num_classes, num_clients, largest_weight)
