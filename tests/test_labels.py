@@ -60,6 +60,7 @@ TENSORS = TensorDataset(torch.zeros(4, 2), torch.tensor(LABELS))
         torch.tensor(LABELS),
         TENSORS,
         Samples(lambda index: (None, LABELS[index])),
+        Samples(lambda index: {"label": LABELS[index]}),
         SimpleNamespace(targets=LABELS),
         Subset(TensorDataset(torch.zeros(6, 2), torch.tensor([1, *LABELS, 1])), [1, 2, 3, 4]),
         DataLoader(TENSORS, batch_size=3),
