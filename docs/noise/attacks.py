@@ -45,7 +45,7 @@ ROWS: Final[Mapping[str, tuple[int, Attack]]] = {
     "only holder of a class, one period": (2000, partial(sole_holder, period=True)),
     "only holder, whole budget": (2000, sole_holder),
     "only holder, all other clients known": (2000, sole_holder_among_known),
-    "dropped out between two exchanges": (2000, lost),
+    "dropped out between two sums": (2000, lost),
     "connected in every second period": (2000, comes_and_goes),
     "all clients jointly": (2000, joint),
     "all other clients known, one period": (2000, partial(all_but, 1, period=True)),

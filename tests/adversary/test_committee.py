@@ -217,7 +217,7 @@ class TestAMember:
         assert {**again, "sequence": 0} == {**first, "sequence": 0}
         for change in ({}, {"covered": most, "total": flipped(request.total)}):
             refuses(member, "different sum", sequence=101, **change)
-        then = {"sequence": 102, "exchange": 1, "total": later}
+        then = {"sequence": 102, "number": 1, "total": later}
         refuses(member, "not in the previous one", **then)
         open_with(nodes, batch, member, covered=most, **then)
         open_with(nodes, batch, member, covered=most, **then | {"sequence": 103})
@@ -777,7 +777,7 @@ def settle_with(nodes: Nodes, sums: bytes, proofs: bytes) -> None:
     """Give a sum to the node with these proofs."""
     place = joined(nodes, nodes.ids[12])
     header = {"epoch": place.epoch, "stage": "settle", "sequence": 99, "version": 1}
-    told = {"sums": sums, "num-clients": N, "exchange": 0, "proofs": proofs}
+    told = {"sums": sums, "num-clients": N, "number": 0, "proofs": proofs}
     draws = {"first-round": 1, "num-rounds": 1, "num-tries": 1}
     nodes.handle(nodes.ids[12], {**header, **told, **draws})
 

@@ -57,7 +57,7 @@ def some_epochs(nodes: Nodes) -> tuple[list[tuple[str, ...]], list[int]]:
         assert plan.notes == ()
         assert is_warm(nodes) == (server_round > 1)
         chosen.append(plan.aliases)
-        sums.append(epoch_of(nodes).last_sum.exchange + 1)
+        sums.append(epoch_of(nodes).last_sum.number + 1)
     return chosen, sums
 
 

@@ -352,7 +352,7 @@ def noise() -> Iterator[str]:
     specialists = "nearly equal, but 5 % hold a single class"
     lacking = [100 * (1 - average(specialists, "volunteers", settings=each)) for each in (0, 1)]
     yield (
-        "If 5 % of the nodes hold a single class and the others are nearly equal, five exchanges "
+        "If 5 % of the nodes hold a single class and the others are nearly equal, five sums "
         f"are too few, and on average {lacking[0]:.0f} to {lacking[1]:.0f} % fewer nodes volunteer"
     )
     few, many = "1000, ten classes, EMD 1.5", "K = 100, EMD 1.5"

@@ -117,13 +117,13 @@ def asked_to_settle(exchange: int = 0) -> tuple[Federation[CoordinatorState], in
 
 def with_slots(nodes: Federation[Any], node_id: int, request: Fields, slots: Any) -> Fields:
     """Return the request with another sum."""
-    field = SETTLEMENT if request["exchange"] else REGISTRATION
+    field = SETTLEMENT if request["number"] else REGISTRATION
     return {**request, "sums": encrypted(joined(nodes, node_id), field, np.ravel(slots))}
 
 
 def slots_of(nodes: Federation[Any], node_id: int, request: Any) -> NDArray[np.int64]:
     """Return what the sum of a request holds."""
-    field = SETTLEMENT if request["exchange"] else REGISTRATION
+    field = SETTLEMENT if request["number"] else REGISTRATION
     return decrypted(joined(nodes, node_id), field, request["sums"])
 
 

@@ -33,7 +33,7 @@ NOISE = [[1] + [0] * 14, [0, 0, 0, -1] + [0] * 11, [0, 2] + [0] * 13]
 _DRAW: dict[str, Any] = {
     "sums": b"\x02" * 128,
     "num-clients": 100,
-    "exchange": 0,
+    "number": 0,
     "first-round": 7,
     "num-rounds": 5,
     "num-tries": 10,
@@ -60,7 +60,7 @@ def messages() -> Iterator[Case]:
     appoint: dict[str, Any] = {"roster.public-keys": bytes(range(128)), "members": [0, 1, 3]}
     of_three: dict[str, Any] = {"roster.public-keys": bytes(range(96))}
     told = {"roster.alias-digests": bytes(96), "roster.signatures": bytes(288)}
-    opened: dict[str, Any] = {"exchange": 1, "covered": b"\xf0\x80", "total": bytes(96)}
+    opened: dict[str, Any] = {"number": 1, "covered": b"\xf0\x80", "total": bytes(96)}
     agrees: dict[str, Any] = {"group-digest": b"", "sealed-keys": b"", "ranks": []}
     made = {"modulus": MODULUS, "sealed-keys": bytes(240)}
     requests: list[tuple[str, str, dict[str, Any]]] = [
@@ -156,15 +156,15 @@ def ciphertexts() -> Iterator[Case]:
 def committees() -> Iterator[Case]:
     """Map three nodes' keys and numbers to their messages, each member's part, and the sum."""
     made = bytes(range(32))
-    for name, field, exchange, rows, noise, state in (
+    for name, field, number, rows, noise, state in (
         ("without noise", "registration", 0, ROWS[0], [[0] * 15] * 3, b""),
         ("with noise of each member", "registration", 0, ROWS[0], NOISE, b""),
-        ("of a later exchange", "settlement", 1, ROWS[1], [[0] * 15] * 3, b""),
+        ("of a later sum", "settlement", 1, ROWS[1], [[0] * 15] * 3, b""),
         ("in an epoch that goes on", "registration", 0, ROWS[0], [[0] * 15] * 3, b"state"),
     ):
         group = ref.group_key(made, state)
         keys = [[ref.hkdf(bytes([i, j]), b"pads") for j in range(3)] for i in range(3)]  # by node
-        label = ref.label(field, exchange)
+        label = ref.label(field, number)
         names = [ref.pad_name(group, label, len(row)) for row in rows]
         pads = [[ref.pad(key, names[i], len(rows[i]) + 1) for key in keys[i]] for i in range(3)]
         sent = [ref.masked(ref.tagged(group, label, rows[i]), pads[i]) for i in range(3)]
@@ -184,7 +184,7 @@ def committees() -> Iterator[Case]:
             "group-key": group.hex(),
             "pad-keys": [[key.hex() for key in row] for row in keys],
             "field": field,
-            "exchange": exchange,
+            "number": number,
             "values": rows,
             "noise": noise,
             "sent": [each.hex() for each in sent],

@@ -229,9 +229,9 @@ def pad(key: bytes, name: bytes, number: int) -> list[int]:
     return [word % 2**61 % PRIME for word in words]
 
 
-def label(field: str, exchange: int) -> bytes:
+def label(field: str, number: int) -> bytes:
     """Return the label of a sum in an epoch."""
-    return prefixed(field.encode(), struct.pack(">q", exchange))
+    return prefixed(field.encode(), struct.pack(">q", number))
 
 
 def pad_name(group: bytes, name: bytes, number: int) -> bytes:

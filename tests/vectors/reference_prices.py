@@ -54,26 +54,26 @@ class Terms:
         """Return the most sums of an epoch, which spend at most two thirds of the budget."""
         return min(MOST_SUMS, 2 * int(4 * self.sigma**2) // 3) if self.sigma else MOST_SUMS
 
-    def width(self, exchange: int) -> int:
+    def width(self, number: int) -> int:
         """Return how many numbers a node contributes."""
-        return self.classes + (exchange == 0) + self.weighted
+        return self.classes + (number == 0) + self.weighted
 
-    def room(self, exchange: int) -> int:
+    def room(self, number: int) -> int:
         """Return the offset added to each number, so that noise does not make it negative."""
         of_p = 6.0 * UNIT * self.sigma
         of_class = of_p / sqrt(self.classes)
-        if exchange:
+        if number:
             return ceil((of_p if self.weighted else of_class) * sqrt(0.1))
         return ceil(of_class / 12 * sqrt(2.0 * max(self.max_clients, 80)))
 
-    def largest(self, exchange: int) -> int:
+    def largest(self, number: int) -> int:
         """Return the largest number in a slot."""
-        return int(self.heaviest) * UNIT + 2 * self.room(exchange)
+        return int(self.heaviest) * UNIT + 2 * self.room(number)
 
-    def deviations(self, exchange: int) -> list[float]:
+    def deviations(self, number: int) -> list[float]:
         """Return the standard deviation of the noise in each sum, in clients."""
         of_class = self.sigma / sqrt(self.classes)
-        if exchange:
+        if number:
             return [of_class] * self.classes + [self.sigma] * self.weighted
         return [of_class * max(self.clients / self.volunteers, 5 / 3)] * self.width(0)
 
@@ -87,8 +87,8 @@ class State:
     settled: bool = False
     opening: list[float] = field(default_factory=list)
     point: list[float] = field(default_factory=list)
-    exchanges: list[tuple[list[float], list[float], float]] = field(default_factory=list)
-    """Each exchange, newest first: the point, the means, and the variance of their noise."""
+    sums: list[tuple[list[float], list[float], float]] = field(default_factory=list)
+    """Each later sum, newest first: the point, the means, and the variance of their noise."""
 
 
 @dataclass
@@ -126,28 +126,28 @@ class Node:
 # --- what a node tells ----------------------------------------------------------------------------
 
 
-def noise(terms: Terms, exchange: int, rng: np.random.Generator, share: float) -> list[int]:
+def noise(terms: Terms, number: int, rng: np.random.Generator, share: float) -> list[int]:
     """Return the noise of one party, which adds a share of the variance."""
-    deviations = np.array(terms.deviations(exchange))
+    deviations = np.array(terms.deviations(number))
     radius, angle = rng.random((2, len(deviations)))
     normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * pi * angle)
     found = np.clip(normal, -6.0, 6.0) * deviations * sqrt(share) * UNIT
     return [round(each) for each in found.tolist()]
 
 
-def noise_of_members(state: State, seed: int, sequence: int, exchange: int) -> list[list[int]]:
+def noise_of_members(state: State, seed: int, sequence: int, number: int) -> list[list[int]]:
     """Return the noise of each committee member in a sum."""
     drawn = []
     for place in range(state.terms.members):
-        rng = ref.generator(seed, "member", sequence, exchange, place)
+        rng = ref.generator(seed, "member", sequence, number, place)
         drawn.append(noise(state.terms, state.num_sums, rng, 1.0))
     return drawn
 
 
 def numbers(state: State, node: Node, rng: np.random.Generator, *, is_spent: bool) -> list[int]:
     """Return a node's contribution to the next sum."""
-    terms, exchange = state.terms, state.num_sums
-    if exchange:
+    terms, number = state.terms, state.num_sums
+    if number:
         p = sigmoid(logit(state, node))
         values = [p * share for share in node.labels] + [p] * terms.weighted
     else:
@@ -156,11 +156,11 @@ def numbers(state: State, node: Node, rng: np.random.Generator, *, is_spent: boo
         values += [node.weight**2 / terms.heaviest] * terms.weighted
     if is_spent or terms.drowns:
         values = [0.0] * len(values)
-    room, most = terms.room(exchange), terms.largest(exchange)
+    room, most = terms.room(number), terms.largest(number)
     share = 0.0 if terms.members else 2.0 / terms.clients
     return [
         min(max(round(value * UNIT) + room + extra, 0), most)
-        for value, extra in zip(values, noise(terms, exchange, rng, share), strict=True)
+        for value, extra in zip(values, noise(terms, number, rng, share), strict=True)
     ]
 
 
@@ -306,9 +306,9 @@ def synthetic(terms: Terms, opening: tuple[float, ...]) -> Synthetic:
 
 
 def reweighted(state: State, clients: Synthetic, rows: Floats, costs: Floats) -> Synthetic:
-    """Return the clients with shares that fit the latest exchanges."""
+    """Return the clients with shares that fit the latest sums."""
     terms, blocks = state.terms, []
-    for age, (point, means, variance) in enumerate(state.exchanges[:REMEMBERED]):
+    for age, (point, means, variance) in enumerate(state.sums[:REMEMBERED]):
         p = sigmoid(rows @ point - costs)
         answers = [*(p * column for column in clients.labels.T), p]
         misfit = (0.002 * terms.volunteers) ** 2
@@ -328,16 +328,16 @@ def reweighted(state: State, clients: Synthetic, rows: Floats, costs: Floats) ->
 
 def advanced(state: State, sums: Sequence[int]) -> State:
     """Return the state after a sum over all nodes."""
-    terms, exchange = state.terms, state.num_sums
-    room = terms.room(exchange)
+    terms, number = state.terms, state.num_sums
+    room = terms.room(number)
     means = [(number / terms.clients - room) / UNIT for number in sums]
-    deviations = [one * sqrt(terms.times) / terms.clients for one in terms.deviations(exchange)]
+    deviations = [one * sqrt(terms.times) / terms.clients for one in terms.deviations(number)]
     for mean, deviation in zip(means, deviations, strict=True):
         assert -8 * deviation - 1e-4 <= mean <= terms.heaviest + 8 * deviation + 1e-4
-    if exchange:
+    if number:
         heard = (state.point, means, terms.times * terms.sigma**2)
-        history = [heard, *state.exchanges]
-        state = replace(state, num_sums=exchange + 1, exchanges=history)
+        history = [heard, *state.sums]
+        state = replace(state, num_sums=number + 1, sums=history)
     else:
         state = State(terms, 1, False, [*clipped_opening(terms, means), deviations[0]])
     told = scale(state)
@@ -351,7 +351,7 @@ def advanced(state: State, sums: Sequence[int]) -> State:
     rows, costs = np.array(columns).T, told.kappa * (x**2).sum(axis=1)
     clients = reweighted(state, clients, rows, costs)
     state.point, gain = best_prices(state, told, clients, rows, costs)
-    if exchange:
+    if number:
         of_p = means[-1] if terms.weighted else sum(means)
         missed = abs(terms.clients / terms.volunteers * of_p - 1.0)
         relative = terms.sigma * sqrt(terms.times) / terms.volunteers
@@ -370,8 +370,8 @@ def best_prices(
     linear[0] = -1.0
     ridge[1 : 1 + terms.classes] = told.c / (2.0 * (terms.participants - 1))
     ridge[1 + terms.classes :] += 10.0 * state.opening[-1] ** 2
-    if state.exchanges:
-        point, means, variance = state.exchanges[0]
+    if state.sums:
+        point, means, variance = state.sums[0]
         start = np.array(point)
         chances = clients.shares * sigmoid(rows @ start - costs)
         lacking = np.array(means[: terms.classes]) - chances @ clients.labels
@@ -460,10 +460,10 @@ def epoch(
     terms = Terms(announced, len(nodes[0].labels), len(nodes))
     state = begun(terms, last if "continues" in announced else None)
 
-    def rngs(exchange: int) -> list[np.random.Generator]:
-        """Return each node's random generator in an exchange."""
+    def rngs(number: int) -> list[np.random.Generator]:
+        """Return each node's random generator for a sum."""
         names = map(str, range(terms.clients))
-        return [ref.generator(seed, "rounding", name, sequence, exchange) for name in names]
+        return [ref.generator(seed, "rounding", name, sequence, number) for name in names]
 
     def add_up(draws: Sequence[np.random.Generator]) -> list[int]:
         """Let all nodes contribute."""
@@ -472,17 +472,17 @@ def epoch(
             is_spent = node.is_spent(terms)
             told.append(numbers(state, node, rng, is_spent=is_spent))
             node.spent = min(1.0, node.spent + node.cost(terms))
-        told += noise_of_members(state, seed, sequence, exchange)
+        told += noise_of_members(state, seed, sequence, number)
         return ref.added(told)
 
-    exchange = 0
-    sums = add_up(rngs(exchange))
+    number = 0
+    sums = add_up(rngs(number))
     if not terms.has_prices or terms.drowns:
         return [min(1.0, terms.volunteers / terms.clients)] * terms.clients, None, 1
     while True:
         state = advanced(state, sums)
-        exchange += 1
-        draws = rngs(exchange)
+        number += 1
+        draws = rngs(number)
         found = [
             probability(terms, state, node, rng.random())
             for node, rng in zip(nodes, draws, strict=True)
@@ -491,4 +491,4 @@ def epoch(
             break
         sums = add_up(draws)
     drawn = [node.drawn(latest, terms) for node, latest in zip(nodes, found, strict=True)]
-    return drawn, state, exchange
+    return drawn, state, number

@@ -85,21 +85,21 @@ def refused(step: Case, error: str = "RefusedError") -> Case:
 
 
 def sum_request(
-    announced: ref.Announced = ANNOUNCED, exchange: int = 0, /, **changes: Any
+    announced: ref.Announced = ANNOUNCED, number: int = 0, /, **changes: Any
 ) -> dict[str, Any]:
-    """Return the sum over the nine nodes in an exchange, as nodes receive it, or a changed one."""
+    """Return the sum over the nine nodes in an number, as nodes receive it, or a changed one."""
     field, total = "registration", overall(announced)
-    if exchange and len(ref.candidates(announced)) > 1:
+    if number and len(ref.candidates(announced)) > 1:
         field, total = "settlement", expected(announced)
     vector = encrypted(announced, field, changes.pop("total", total))
-    return {"sums": vector, "num-clients": len(COUNTS), "exchange": exchange} | changes
+    return {"sums": vector, "num-clients": len(COUNTS), "number": number} | changes
 
 
 def draw(
-    announced: ref.Announced = ANNOUNCED, exchange: int = 0, /, **changes: Any
+    announced: ref.Announced = ANNOUNCED, number: int = 0, /, **changes: Any
 ) -> dict[str, Any]:
     """Return a sum, and the request to draw for two rounds of three tries."""
-    return sum_request(announced, exchange, **changes) | rounds_to_draw(2, 3)
+    return sum_request(announced, number, **changes) | rounds_to_draw(2, 3)
 
 
 def rounds_to_draw(rounds: int, tries: int, first: int = 1) -> dict[str, Any]:
@@ -595,7 +595,7 @@ def _bad_sums() -> Iterator[Case]:
         ("that is empty", {"sums": b""}),
         ("of a ciphertext too many", {"sums": sum_request()["sums"] * 2}),
         ("under another key", {"sums": foreign}),
-        ("that is exchange 1", {"exchange": 1}),
+        ("that is number 1", {"number": 1}),
     ):
         values, one_lost = draw(**changes), registered(num_joined=len(COUNTS) + 1)
         yield refused_session(f"a sum {name}", one_lost, "participate", values)
@@ -612,8 +612,8 @@ def _bad_sums() -> Iterator[Case]:
         ("with other bytes", {"sums": again}),
         ("of other clients", {"num-clients": 10, "total": one_more}),
         ("that says another number", {"num-clients": 10}),
-        ("that comes after the rule is settled", {"exchange": 1}),
-        ("that comes after one that is missing", {"exchange": 2}),
+        ("that comes after the rule is settled", {"number": 1}),
+        ("that comes after one that is missing", {"number": 2}),
     ):
         step = refused(ask("participate", draw(**changes), 4))
         yield after_a_draw(f"another sum {name}", step)
@@ -621,7 +621,7 @@ def _bad_sums() -> Iterator[Case]:
     for name, values in (
         ("the right sum", draw()),
         ("the same sum", draw(total=one_more)),
-        ("a later sum", draw() | {"exchange": 1}),
+        ("a later sum", draw() | {"number": 1}),
     ):
         step = refused(ask("participate", values, 4))
         yield session(f"{name} after a refused one", registered(), wrong, step)

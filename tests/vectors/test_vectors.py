@@ -182,7 +182,7 @@ def test_a_sum_that_a_committee_opens(case: Case) -> None:
     assert _bound(made, state).hex() == case["group-key"]
     goes_on = Committee(replace(told, continues=inputs.EPOCH), vault.fields)
     assert goes_on.opened_state(request, made) == state
-    label = SumName(case["field"], case["exchange"])
+    label = SumName(case["field"], case["number"])
     group = bytes.fromhex(case["group-key"])
     by_node = [[bytes.fromhex(key) for key in row] for row in case["pad-keys"]]
     keys = [group + b"".join(row) for row in by_node]
@@ -192,7 +192,7 @@ def test_a_sum_that_a_committee_opens(case: Case) -> None:
     assert [vector.hex() for vector in sent] == case["sent"]
     total = vault.add_up(b"", [label.field], sent)
     assert total.hex() == case["total"]
-    asked = OpenRequest(label.exchange, bytes.fromhex(case["covered"]), total)
+    asked = OpenRequest(label.number, bytes.fromhex(case["covered"]), total)
     parts = [
         vault.release(
             Member(place, bytes(32), b"".join(row[place] for row in by_node), bytes(32)),

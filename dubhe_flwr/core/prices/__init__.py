@@ -32,8 +32,8 @@ The gradient of D is ``(sum P_i / V - 1, m + r b, sum P_i (w_i - w) / V)``. With
 ridge on g is added, because the opening may say too little about the weights.
 
 *How it is solved.* Nodes sum only first moments: ``w p``, ``||w p||^2`` and ``w^2`` at the opening,
-then P and ``P w p`` at one point per exchange. These sums give the gradient of D at that point, for
-any t. Between exchanges, every node minimises D over the same synthetic clients, whose shares fit
+then P and ``P w p`` at one point per sum. These sums give the gradient of D at that point, for
+any t. Between two sums, every node minimises D over the same synthetic clients, whose shares fit
 all sums so far and allow for their noise (`synthetic`). Prices count as settled once the number of
 volunteers is close to V and, as far as the noisy sums show, little is left to gain.
 

@@ -21,7 +21,7 @@ _CLOSE: Final = 0.02
 """Prices count as settled once the expected number of volunteers is within 2 % of V."""
 
 _SMALL_GAIN: Final = 3e-3
-"""Another exchange pays only if it would lower F by at least this plus 2 (sigma / V)^2."""
+"""Another sum pays only if it would lower F by at least this plus 2 (sigma / V)^2."""
 
 _LEAST_TRACE: Final = 3e-4
 """If the trace of the covariance of x is smaller, all clients count as alike."""
@@ -31,7 +31,7 @@ _FARTHEST: Final = 8.0
 """Standard deviations by which noise may push a sum out of its range."""
 
 _LEAST_RATIO: Final = 5.0 / 3.0
-"""The opening's noise is N / V times the noise of a class in an exchange, but never less than this
+"""The opening's noise is N / V times the noise of a class in a later sum, but never less than this
 many times, which is N / V when V is three fifths of all nodes. Without this limit, a server could
 make the noise smaller by asking for more participants."""
 
@@ -163,7 +163,7 @@ class PriceDesign:
         else:
             if not self.weighted:
                 means = np.append(means, means.sum())
-            state = state.with_exchange(means, noise_shares * self.sigma**2)
+            state = state.with_sum(means, noise_shares * self.sigma**2)
         if not self._scale(state).kappa:
             return replace(state, settled=True)
         return self._fitted(state, num_clients)
@@ -191,19 +191,19 @@ class PriceDesign:
 
     def _fitted(self, state: PriceState, num_clients: int) -> PriceState:
         """Return the state with the prices that minimise D over fitted synthetic clients."""
-        scale, exchanges = self._scale(state), state.exchanges()
+        scale, sums = self._scale(state), state.sums()
         clients = synthetic_clients(np.array(state.opening), num_clients, self.largest_weight)
         rows, costs = self._features(scale, clients.labels, clients.weights)
-        chances = [_sigmoid(rows @ exchange.point - costs) for exchange in exchanges]
-        clients = fitted(clients, chances, exchanges, num_clients, self.num_volunteers)
+        chances = [_sigmoid(rows @ each.point - costs) for each in sums]
+        clients = fitted(clients, chances, sums, num_clients, self.num_volunteers)
         factor = num_clients / self.num_volunteers
         linear, ridge = np.zeros(self.width), np.full(self.width, _SLACK)
         linear[0] = -1.0
         ridge[1 : 1 + self.num_classes] = scale.c / (2.0 * (self.num_participants - 1))
         ridge[1 + self.num_classes :] += _DOUBT * state.opening[-1] ** 2
         start = np.append(clients.shares @ costs - np.log(factor - 1.0), np.zeros(self.width - 1))
-        if exchanges:
-            start, latest = np.array(state.point), exchanges[0]
+        if sums:
+            start, latest = np.array(state.point), sums[0]
             answers = clients.shares * chances[0]
             lacking = latest.means - np.append(answers @ clients.labels, answers.sum())
             linear += factor * self._unexplained(scale, lacking, latest.variance / num_clients**2)
@@ -219,7 +219,7 @@ class PriceDesign:
         found = minimum(rows, softplus, linear, ridge, start, reach=20.0)
         point = np.rint(np.clip(found, -_LARGEST_PRICE, _LARGEST_PRICE) * _GRID) / _GRID
         settled = False
-        if exchanges:
+        if sums:
             noise = latest.variance / self.num_volunteers**2
             met = abs(factor * latest.means[-1] - 1.0) < _CLOSE + 2.0 * noise**0.5
             settled = met and scale.c * (dual(start) - dual(point)) < _SMALL_GAIN + 2.0 * noise

@@ -51,7 +51,7 @@ class FixedPoint:
     ) -> Self:
         """Return the encoding of a sum; sigma is the standard deviation of the noise on P.
 
-        In an exchange, P has sqrt(C) times the noise of a class.
+        After the opening, P has sqrt(C) times the noise of a class.
         """
         of_p = CLIP * UNIT * sigma
         of_class = of_p / num_classes**0.5

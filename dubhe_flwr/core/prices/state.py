@@ -10,15 +10,15 @@ import numpy as np
 from dubhe_flwr.core.prices.newton import Floats
 from dubhe_flwr.errors import RefusedError
 
-REMEMBERED_EXCHANGES: Final = 6
-"""Number of latest exchanges that a fit takes into account."""
+REMEMBERED_SUMS: Final = 6
+"""Number of latest sums that a fit takes into account."""
 
 _LARGEST: Final = 2.0**40
 """Larger numbers could overflow for some labels and not for others; a refusal would reveal them."""
 
 
-class Exchange(NamedTuple):
-    """An exchange: its point, the means over all nodes of ``P w p`` and P, and their noise."""
+class SumAtPoint(NamedTuple):
+    """A sum after the opening: its point, the means of ``P w p`` and P, and the noise."""
 
     point: Floats
     means: Floats
@@ -41,7 +41,7 @@ class PriceState:
     point : tuple of float, shape (n,)
         ``(a, b)``, and g if nodes differ in weight: where to evaluate next, or the final prices.
     history : tuple of tuple of float
-        The latest exchanges, newest first, each flattened.
+        The latest sums after the opening, newest first, each flattened.
     """
 
     num_sums: int = 0
@@ -50,15 +50,15 @@ class PriceState:
     point: tuple[float, ...] = ()
     history: tuple[tuple[float, ...], ...] = ()
 
-    def exchanges(self) -> list[Exchange]:
-        """Return the latest exchanges, newest first."""
+    def sums(self) -> list[SumAtPoint]:
+        """Return the latest sums after the opening, newest first."""
         width, rows = len(self.point), map(np.array, self.history)
-        return [Exchange(row[:width], row[width:-1], float(row[-1])) for row in rows]
+        return [SumAtPoint(row[:width], row[width:-1], float(row[-1])) for row in rows]
 
-    def with_exchange(self, means: Floats, variance: float) -> Self:
-        """Return the state after an exchange that gave these means at its point."""
+    def with_sum(self, means: Floats, variance: float) -> Self:
+        """Return the state after a sum that gave these means at its point."""
         latest = (*self.point, *means.tolist(), variance)
-        history = (latest, *self.history)[:REMEMBERED_EXCHANGES]
+        history = (latest, *self.history)[:REMEMBERED_SUMS]
         return replace(self, num_sums=self.num_sums + 1, history=history)
 
     def renewed(self) -> Self:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from dubhe_flwr.core.prices.newton import Floats, minimum
-from dubhe_flwr.core.prices.state import Exchange
+from dubhe_flwr.core.prices.state import SumAtPoint
 from dubhe_flwr.core.randomness import generator
 
 _DRAWN: Final = {1.0: 1800, 3.0: 600, 0.25: 600}
@@ -25,7 +25,7 @@ _COARSE_BLENDS: Final = (0.3, 1.0)
 """Shares of a single class in clients that are otherwise average; coarse above 100 classes."""
 
 _MOST_ROWS: Final = 600
-"""How many numbers of the latest exchanges are fitted; for older exchanges, only P is fitted."""
+"""How many numbers of the latest sums are fitted; for older sums, only P is fitted."""
 
 _RESISTANCE: Final = 0.05
 """How much shares resist a noisy sum of P, relative to a sample of N clients. With 1, a fit trusts
@@ -116,25 +116,25 @@ def synthetic_clients(opening: Floats, num_clients: int, largest_weight: float) 
 def fitted(
     clients: Clients,
     chances: list[Floats],
-    exchanges: list[Exchange],
+    sums: list[SumAtPoint],
     num_clients: int,
     num_volunteers: float,
 ) -> Clients:
-    """Return the clients with shares that fit some exchanges, newest first.
+    """Return the clients with shares that fit some sums, newest first.
 
-    `chances` holds the P of the synthetic clients at the point of each exchange, shape (M,).
+    `chances` holds the P of the synthetic clients at the point of each sum, shape (M,).
     """
-    if not exchanges:
+    if not sums:
         return clients
     num_classes, columns = clients.labels.shape[1], list[tuple[Floats, ...]]()
     resistance = np.append(np.full(num_classes, _RESISTANCE_OF_CLASS / num_classes), _RESISTANCE)
     misfit = np.full(num_classes + 1, (_MISFIT * num_volunteers) ** 2)
     misfit[:-1] /= num_classes
-    for age, (exchange, p) in enumerate(zip(exchanges, chances, strict=True)):
+    for age, (found, p) in enumerate(zip(sums, chances, strict=True)):
         answers = np.column_stack([p[:, None] * clients.labels, p])
-        ridge = (resistance * exchange.variance + misfit) / num_clients
+        ridge = (resistance * found.variance + misfit) / num_clients
         kept = slice(-1 if age and (age + 1) * num_classes > _MOST_ROWS else None, None)
-        columns.append((answers[:, kept], exchange.means[kept], ridge[kept]))
+        columns.append((answers[:, kept], found.means[kept], ridge[kept]))
     joined = (np.concatenate(part, axis=-1) for part in zip(*columns, strict=True))
     return _reweighted(clients, *joined)
 

@@ -78,7 +78,7 @@ class Epoch:
     def privacy(self) -> PrivacyBound | None:
         """Bound on what the noisy sums reveal about one client; None if sums are exact."""
         volunteers = self.announced.num_volunteers(self.num_registered)
-        num_sums = self.last_sum.exchange + 1
+        num_sums = self.last_sum.number + 1
         return self.terms.rule.privacy(self.terms.frame, volunteers, num_sums)
 
     @property

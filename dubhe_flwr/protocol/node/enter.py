@@ -111,7 +111,7 @@ def register(
     weight = weight_of(sum(joined.label_counts), request.mean_examples)
     registered = Registration(keys, weight, num_joined=request.num_joined, state=state)
     population = population_of(joined, request.num_joined, request.num_joined)
-    own = own_of(policy, joined, registered, request.num_joined, exchange=0)
+    own = own_of(policy, joined, registered, request.num_joined, number=0)
     if state is None:
         numbers = terms.rule.contribution(own, population)
     else:

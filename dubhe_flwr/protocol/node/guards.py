@@ -34,7 +34,7 @@ def is_repeated(joined: Membership, request: Message) -> bool:
     if isinstance(request, RegisterRequest):
         return joined.registered is not None
     if isinstance(request, OpenRequest) and joined.member is not None:
-        return request.exchange < joined.member.num_opened
+        return request.number < joined.member.num_opened
     return False
 
 

@@ -32,13 +32,13 @@ def appoint(
 
 
 def open_sum(policy: NodePolicy, joined: Membership, request: OpenRequest, keep: Keep) -> OpenReply:
-    """Open one sum for each exchange; a repeated request gets the same answer."""
+    """Open each sum of the epoch once; a repeated request gets the same answer."""
     vault, registered, rule = _vault(joined), registration_of(joined), joined.terms.rule
     if joined.member is None:
         raise RefusedError("This node is not a member of the committee.")
-    if request.exchange >= rule.num_sums(joined.terms.frame, joined.member.num_joined):
+    if request.number >= rule.num_sums(joined.terms.frame, joined.member.num_joined):
         raise RefusedError("The rule needs no further sum.")
-    sum_name = SumName(SETTLEMENT if request.exchange else REGISTRATION, request.exchange)
+    sum_name = SumName(SETTLEMENT if request.number else REGISTRATION, request.number)
     member = vault.check_open(joined.member, sum_name, request)
     keep(replace(joined, member=member))
     noise = _noise(policy, joined, member, request)
@@ -51,12 +51,12 @@ def _noise(
     """Return the noise that the member adds to a sum."""
     number = sum(byte.bit_count() for byte in request.covered)
     _, deviations = population_and_noise(
-        joined, request.exchange, number, member.num_registered, member.num_joined
+        joined, request.number, number, member.num_registered, member.num_joined
     )
     if deviations is None:
         return None
     if policy.simulated and joined.announced.simulated:
-        return simulated_noise(joined, deviations, request.exchange, member.place)
+        return simulated_noise(joined, deviations, request.number, member.place)
     return _vault(joined).own_noise(member, request, deviations)
 
 

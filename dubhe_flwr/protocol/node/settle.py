@@ -29,13 +29,13 @@ def settle(
     """
     joined, outcome = read_sum(policy, joined, request, keep)
     if outcome is None:
-        raise RefusedError("This node already answered this exchange.")
+        raise RefusedError("This node has already answered this sum.")
     if isinstance(outcome, Settled):
         return SettleReply(finding=outcome.finding)
     registered = registration_of(joined)
     share = share_of_budget(joined, registered.weight, reading_of(registered).num_registered)
     keep(replace(joined, budget=joined.budget.charged(share)))
-    sum_name = SumName(SETTLEMENT, request.exchange + 1)
+    sum_name = SumName(SETTLEMENT, request.number + 1)
     return SettleReply(joined.terms.vault.hide(registered.keys, sum_name, outcome.contribution))
 
 
@@ -44,12 +44,12 @@ def own_of(
     joined: Membership,
     registered: Registration,
     num_clients: int,
-    exchange: int,
+    number: int,
 ) -> Own:
-    """Return what the rule is told about the node; the registration is exchange 0."""
+    """Return what the rule is told about the node; `number` counts sums, from 0."""
     seed = joined.announced.simulation_seed
     if policy.simulated and seed is not None:
-        rng = generator(seed, "rounding", policy.alias, joined.sequence, exchange)
+        rng = generator(seed, "rounding", policy.alias, joined.sequence, number)
     else:
         rng = np.random.default_rng(secrets.randbits(128))
     is_spent = joined.budget.is_spent(share_of_budget(joined, registered.weight, num_clients))
@@ -80,14 +80,14 @@ def read_sum(
     reading = registered.reading
     known = b"" if reading is None else reading.digests
     digest = hashlib.sha256(request.num_clients.to_bytes(8, "big") + request.sums).digest()
-    digests = with_sum(known, request.exchange, digest)
+    digests = with_sum(known, request.number, digest)
     if digests == known:
         return joined, None
     _check_number(joined, registered, request)
     num_registered = request.num_clients if reading is None else reading.num_registered
     keep(replace(joined, registered=replace(registered, has_refused=True)))
     try:
-        own = own_of(policy, joined, registered, num_registered, request.exchange + 1)
+        own = own_of(policy, joined, registered, num_registered, request.number + 1)
         outcome = _outcome(own, joined, registered, request, num_registered)
         reading = Reading(
             digests,
@@ -120,17 +120,17 @@ def _outcome(
     terms, announced, reading = joined.terms, joined.announced, registered.reading
     num_volunteers = announced.num_volunteers(num_registered)
     num_sums = terms.rule.num_sums(terms.frame, num_registered)
-    if request.exchange >= num_sums:
+    if request.number >= num_sums:
         return Settled(min(1.0, num_volunteers / num_registered))
-    sum_name = SumName(SETTLEMENT if request.exchange else REGISTRATION, request.exchange)
+    sum_name = SumName(SETTLEMENT if request.number else REGISTRATION, request.number)
     population, deviations = population_and_noise(
-        joined, request.exchange, request.num_clients, num_registered, registered.num_joined
+        joined, request.number, request.num_clients, num_registered, registered.num_joined
     )
     opened = request.sums + (request.proofs or b"")
     sums = decrypted_sum(terms.vault, registered.keys, sum_name, opened, request.num_clients).copy()
     if announced.in_the_clear and deviations is not None:
         for place in range(population.num_members):
-            sums += simulated_noise(joined, deviations, request.exchange, place)
+            sums += simulated_noise(joined, deviations, request.number, place)
     outcome = terms.rule.settle(
         own,
         population,
@@ -140,7 +140,7 @@ def _outcome(
     if not 0.0 <= outcome.probability <= 1.0:
         logger.warning("dubhe: the rule %r returned a probability outside 0 to 1.", announced.rule)
         raise RefusedError(INVALID_SUM)
-    if request.exchange + 1 >= num_sums and isinstance(outcome, Unsettled):
+    if request.number + 1 >= num_sums and isinstance(outcome, Unsettled):
         outcome = Settled(outcome.probability)
     return outcome
 
@@ -158,7 +158,7 @@ def population_of(joined: Membership, num_clients: int, num_registered: int) -> 
 
 
 def population_and_noise(
-    joined: Membership, exchange: int, num_clients: int, num_registered: int, num_joined: int
+    joined: Membership, number: int, num_clients: int, num_registered: int, num_joined: int
 ) -> tuple[Population, NDArray[np.float64] | None]:
     """Return what the node knows about a sum, and the deviations of each member's noise in it.
 
@@ -166,18 +166,18 @@ def population_and_noise(
     noise for all nodes that joined, even if it covers only half of them.
     """
     population, rule = population_of(joined, num_clients, num_registered), joined.terms.rule
-    planned = population if exchange else population_of(joined, num_joined, num_joined)
-    added, usual = rule.deviations(planned, exchange), rule.deviations(population, exchange)
+    planned = population if number else population_of(joined, num_joined, num_joined)
+    added, usual = rule.deviations(planned, number), rule.deviations(population, number)
     if added is None or usual is None:
         return population, None
     return replace(population, excess=float((added[0] / usual[0]) ** 2)), added
 
 
 def simulated_noise(
-    joined: Membership, deviations: NDArray[np.float64], exchange: int, place: int
+    joined: Membership, deviations: NDArray[np.float64], number: int, place: int
 ) -> NDArray[np.int64]:
     """Return one committee member's noise in a simulation."""
-    seed, path = joined.announced.simulation_seed or 0, (joined.sequence, exchange, place)
+    seed, path = joined.announced.simulation_seed or 0, (joined.sequence, number, place)
     return gaussian(deviations, generator(seed, "member", *path).random((2, deviations.size)))
 
 
@@ -207,5 +207,5 @@ def _check_number(joined: Membership, registered: Registration, request: RuleSum
         return
     most_sums = joined.terms.rule.num_sums(joined.terms.frame, reading.num_registered)
     # A node has one probability in an epoch: it is fixed once the node has settled or drawn.
-    if reading.state is None or registered.num_draws or request.exchange >= most_sums:
+    if reading.state is None or registered.num_draws or request.number >= most_sums:
         raise RefusedError("The rule needs no further sum.")

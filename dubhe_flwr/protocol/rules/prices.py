@@ -1,7 +1,7 @@
 """Prices: a node volunteers more often the more the federation needs its labels.
 
-Nodes register a contribution to a first sum, the opening, and then contribute to the sums of a few
-exchanges. All nodes fit the same class prices to the same noisy sums. This module connects prices
+Nodes register a contribution to a first sum, the opening, and then contribute to a few
+more sums. All nodes fit the same class prices to the same noisy sums. This module connects prices
 to the protocol; `dubhe_flwr.core.prices` has the mathematics.
 """
 
@@ -39,7 +39,7 @@ from dubhe_flwr.protocol.rules.rule import (
 )
 from dubhe_flwr.protocol.wire.announced import VaultName
 
-_MOST_EXCHANGES: Final = 8
+_MOST_LATER_SUMS: Final = 8
 _HEAVIEST: Final = 1.2
 """Largest weight in a sum: its square is below 3 / 2, so even the heaviest node can enter all sums
 of a first epoch."""
@@ -140,7 +140,7 @@ class Prices(Rule):
         return None if self.target in {None, "own"} else len(self.target)
 
     def registration_slots(self, frame: Frame) -> Slots:
-        """Return the slots of a contribution to the first sum: an opening, or an exchange."""
+        """Return the slots of a contribution to the first sum of an epoch."""
         if frame.num_classes < 2:
             raise SettingsError(f"num_classes={frame.num_classes} must be at least 2 for prices.")
         if frame.continues:
@@ -149,17 +149,17 @@ class Prices(Rule):
         return Slots(number, self._fixed_point(frame, opening=True).max_value)
 
     def settlement_slots(self, frame: Frame) -> Slots:
-        """Return the slots of a contribution to an exchange."""
+        """Return the slots of a contribution to a sum after the opening."""
         number = frame.num_classes + (frame.largest_weight > 1.0)
         return Slots(number, self._fixed_point(frame, opening=False).max_value)
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
-        """Return how many sums a node reads at most: the opening and eight exchanges.
+        """Return how many sums a node reads at most: the opening and eight more.
 
         They spend at most two thirds of the budget, so that other epochs can follow.
         """
         del num_clients
-        most = 1 + _MOST_EXCHANGES
+        most = 1 + _MOST_LATER_SUMS
         return min(most, 2 * self._budget(frame) // 3) if self.noise else most
 
     def sum_budget(self, frame: Frame, num_volunteers: int) -> int | None:
@@ -190,11 +190,11 @@ class Prices(Rule):
     def _sigma(self, frame: Frame) -> float:
         return self.noise * (_LATER if frame.continues else 1.0)
 
-    def deviations(self, population: Population, exchange: int) -> NDArray[np.float64] | None:
+    def deviations(self, population: Population, number: int) -> NDArray[np.float64] | None:
         """Return the noise's standard deviation for each slot of a sum; None without noise."""
         if self.noise == 0.0:
             return None
-        design, opening = self._design(population), not (exchange or population.frame.continues)
+        design, opening = self._design(population), not (number or population.frame.continues)
         return UNIT * design.deviations(population.num_clients, opening=opening)
 
     def can_continue(self, num_clients: int, num_volunteers: int) -> bool:
@@ -204,7 +204,7 @@ class Prices(Rule):
     def continued(
         self, own: Own, population: Population, state: tuple[float, ...]
     ) -> NDArray[np.int64]:
-        """Return the node's contribution to an exchange at the last prices, with its noise."""
+        """Return the node's contribution to a sum at the last prices, with its noise."""
         return self._contributions([own], population, self._design(population).restored(state))[0]
 
     def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:

@@ -271,13 +271,13 @@ class Rule(ABC):
         del num_participants
         return Tries()
 
-    def deviations(self, population: Population, exchange: int) -> NDArray[np.float64] | None:
+    def deviations(self, population: Population, number: int) -> NDArray[np.float64] | None:
         """Return the standard deviation of the noise on each slot of a sum; None without noise.
 
         It has the shape (Slots.number,) and the units of the contributions. Without a committee,
         each node adds `Population.noise_share` of the variance to its `contribution`.
         """
-        del population, exchange
+        del population, number
         return None
 
     def remark(self, num_volunteers: int) -> str | None:

@@ -3,7 +3,7 @@
 Theory of operation. Every node agrees on a secret with each member (X25519), from which both derive
 pads. It sends its numbers plus its pads from all three members, modulo a prime, so the server
 receives numbers that look random. The server adds up the vectors and shows the total to the
-members. For each exchange, a member answers once: with the sum of its pads for the nodes in the
+members. A member opens each sum once: with the sum of its pads for the nodes in the
 sum, minus its own noise, sealed to a key that all nodes share (the group key). A node subtracts
 all three answers from the total, and is left with the sum plus the noise of all three members. A
 server that colludes with any nodes and two members still lacks the third member's pads.
@@ -206,7 +206,7 @@ class Committee(Vault):
         if len(request.covered) != size or len(request.total) != self.vector_bytes(sum_name.field):
             raise RefusedError("The sum, or the list of nodes in it, has the wrong size.")
         digest = _digest(prefixed(request.covered, request.total))
-        opened = with_sum(member.opened, sum_name.exchange, digest)
+        opened = with_sum(member.opened, sum_name.number, digest)
         if opened == member.opened:
             return member
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8))
@@ -230,7 +230,7 @@ class Committee(Vault):
         self, member: Member, request: OpenRequest, deviations: NDArray[np.float64]
     ) -> Numbers:
         """Return a real member's noise on a sum, derived from its secret and the request."""
-        info = prefixed(b"noise", request.exchange.to_bytes(8), request.covered, request.total)
+        info = prefixed(b"noise", request.number.to_bytes(8), request.covered, request.total)
         stream = pads.pad(member.noise_key, info, 2 * deviations.size)
         uniform = (stream >> np.uint64(8)).astype(np.float64) * 2.0**-53
         return gaussian(deviations, uniform.reshape(2, -1))
@@ -451,7 +451,7 @@ def _pad_name(group: bytes, sum_name: SumName, number: int) -> bytes:
 
 
 def _name(sum_name: SumName) -> bytes:
-    return prefixed(sum_name.field.encode(), sum_name.exchange.to_bytes(8))
+    return prefixed(sum_name.field.encode(), sum_name.number.to_bytes(8))
 
 
 def _digest(data: bytes) -> bytes:

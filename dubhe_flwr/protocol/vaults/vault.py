@@ -38,7 +38,7 @@ class SumName(NamedTuple):
     """Names one sum of an epoch."""
 
     field: str
-    exchange: int = 0  # 0 for the registrations
+    number: int = 0  # 0 for the registrations
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # repr would show a secret key
@@ -158,19 +158,19 @@ class Vault(ABC):
         """
 
 
-def with_sum(known: bytes, exchange: int, digest: bytes) -> bytes:
+def with_sum(known: bytes, number: int, digest: bytes) -> bytes:
     """Return the digests of all sums that a node has read, or opened, including this one.
 
-    Two sums over different clients would reveal their difference. So a node accepts only one sum in
-    each exchange. It also refuses a sum if it has not received the previous one.
+    Two sums over different clients would reveal their difference. So a node accepts only one sum of
+    each number. It also refuses a sum if it has not received the previous one.
     """
-    start = exchange * DIGEST_BYTES
+    start = number * DIGEST_BYTES
     if start > len(known):
         raise RefusedError("This node has not received the previous sum.")
     if start == len(known):
         return known + digest
     if known[start : start + DIGEST_BYTES] != digest:
-        raise RefusedError("A different sum was already read or opened for this exchange.")
+        raise RefusedError("A different sum was already read or opened under this number.")
     return known
 
 

@@ -228,12 +228,12 @@ class RegisterReply(Message):
 class OpenRequest(Message):
     """Asks a member of the committee to open a sum over some nodes."""
 
-    exchange: int
+    number: int
     covered: bytes  # a bit for each node that joined
     total: bytes  # sum of these nodes' vectors
 
     def __post_init__(self) -> None:
-        require(self.exchange >= 0, "An exchange must not have a negative number.")
+        require(self.number >= 0, "A sum must not have a negative number.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ class RuleSum(Message):
 
     sums: bytes
     num_clients: int
-    exchange: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +272,8 @@ class DrawRequest(RuleSum):
     proofs: bytes | None = None
 
     def __post_init__(self) -> None:
-        fits = self.num_clients >= 1 and self.exchange >= 0
-        sentence = "A sum must cover a client, and its exchange must not have a negative number."
+        fits = self.num_clients >= 1 and self.number >= 0
+        sentence = "A sum must cover a client, and must not have a negative number."
         require(fits, sentence)
         positive = min(self.first_round, self.num_rounds, self.num_tries) >= 1
         require(positive, "There must be at least one round and one try.")

@@ -53,7 +53,7 @@ def test_ciphertexts(num_classes: int, num_clients: int, largest_weight: float, 
     frame = Frame(num_classes, num_clients, largest_weight)
     fields = {
         "opening": Prices().registration_slots(frame),
-        "exchange": Prices().settlement_slots(frame),
+        "number": Prices().settlement_slots(frame),
     }
     layout = Layout(2048, num_clients, fields)
     assert max(map(layout.num_ciphertexts, fields)) <= most

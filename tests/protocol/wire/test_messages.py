@@ -34,7 +34,7 @@ PARTICIPATE = example("participate request")
         (JOIN, {"max_draws": 0, "pool": 1}),
         (PARTICIPATE, {"num_clients": 1, "first_round": 1, "num_rounds": 1, "num_tries": 1}),
         (PARTICIPATE, {"num_rounds": 2**10, "num_tries": 2**10}),
-        (example("settle request"), {"num_clients": 1, "exchange": 0}),
+        (example("settle request"), {"num_clients": 1, "number": 0}),
         (example("determine request"), {"num_tries": (1,)}),
         (example("keygen request"), {"roster": Roster(b"", (), b"", b"")}),
         (JOINED, {"num_classes": 2, "num_examples": 1}),

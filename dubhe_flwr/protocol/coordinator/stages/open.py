@@ -38,7 +38,7 @@ class Open(AwaitingMembers):
             with_committee = invitation.terms.vault.num_members > 0
             return context.counted(int(with_committee)), OpenedSum(registered)
         last, members = registered.last_sum, registered.committee
-        request = OpenRequest(last.exchange, _covered(registered), last.sums)
+        request = OpenRequest(last.number, _covered(registered), last.sums)
         asked = dict.fromkeys(members, request)
         context, batch = context.batch(invitation.identity, Stage.OPEN, asked)
         return context, cls(batch, registered, members=members)
@@ -51,7 +51,7 @@ class Open(AwaitingMembers):
         joined, last = registered.joined, registered.last_sum
         vault = joined.invitation.terms.vault
         assert isinstance(vault, Committee)  # noqa: S101 - other vaults never get here
-        field = SETTLEMENT if last.exchange else REGISTRATION
+        field = SETTLEMENT if last.number else REGISTRATION
 
         def refuse(_node_id: int, reply: OpenReply) -> str | None:
             fits = vault.is_release(field, len(joined.replies), reply)

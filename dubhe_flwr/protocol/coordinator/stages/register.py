@@ -104,6 +104,6 @@ class Register(Awaiting):
             public=public,
             distributions={n: accepted[n].distribution or b"" for n in answered},
             num_registered=len(answered),
-            last_sum=RuleSum(total[:size], len(answered), exchange=0),
+            last_sum=RuleSum(total[:size], len(answered), number=0),
             committee=self.ready.committee,
         )

@@ -45,7 +45,7 @@ class Settle(Awaiting):
         # If a rule has only one sum, nodes read it when they are asked to draw. If there are
         # several, nodes read the last one here, report what the rule found, and draw.
         settled, epoch = _settled(context, registered)
-        if num_sums <= max(1, last.exchange):
+        if num_sums <= max(1, last.number):
             return settled, epoch
         request = draw_request(SettleRequest, context, epoch)
         requests = addressed(request, registered.distributions, registered.proofs)
@@ -92,7 +92,7 @@ class Settle(Awaiting):
             report.without(settled, "settled too early"),
             "registered and continuing with the rule",
         )
-        last = RuleSum(total, len(answered), registered.last_sum.exchange + 1)
+        last = RuleSum(total, len(answered), registered.last_sum.number + 1)
         return context, replace(_of(registered, answered), last_sum=last)
 
     def _drawn(

@@ -165,5 +165,5 @@ def test_a_rule_gets_no_more_sums_than_it_announces() -> None:
         going_on(nodes, reply) if stage == "settle" and "contribution" not in reply else reply
     )
     nodes.play(1)
-    requests = [e.request["exchange"] for e in nodes.exchanges if e.stage == "settle"]
+    requests = [e.request["number"] for e in nodes.exchanges if e.stage == "settle"]
     assert set(requests) == {0, 1}
