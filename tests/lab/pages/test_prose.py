@@ -53,7 +53,7 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
     },
     "docs/explanation/prices.md": {
-        "tests/vectors/test_vectors.py::test_what_a_node_answers": (
+        "tests/core/prices/test_numbers.py::test_more_volunteers_lower_the_noise_only_so_far": (
             "never less than 5/3 times as large",
         ),
     },

@@ -129,7 +129,7 @@ def test_a_rule_gets_the_sums_that_it_asks_for(rule: Exchanges, num_sums: int) -
     stages = [exchange.stage for exchange in nodes.exchanges]
     assert stages.count("settle") == (9 * num_sums if num_sums > 1 else 0)
     last = epoch_of(nodes).last_sum
-    assert (last.exchange, last.num_clients) == (max(0, num_sums - 1), 9)
+    assert (last.number, last.num_clients) == (max(0, num_sums - 1), 9)
     for node_id in nodes.ids:
         reading = reading_of(nodes, node_id)
         assert (reading.probability, reading.state) == (4 / max(9, 9 * (num_sums - 1)), None)
