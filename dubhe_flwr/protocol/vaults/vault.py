@@ -161,8 +161,8 @@ class Vault(ABC):
 def with_sum(known: bytes, number: int, digest: bytes) -> bytes:
     """Return the digests of all sums that a node has read, or opened, including this one.
 
-    Two sums over different clients would reveal their difference. So a node accepts only one sum of
-    each number. It also refuses a sum if it has not received the previous one.
+    Two sums over different clients would reveal their difference. So a node accepts only one sum
+    under each number. It also refuses a sum if it has not received the previous one.
     """
     start = number * DIGEST_BYTES
     if start > len(known):
