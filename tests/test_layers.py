@@ -134,3 +134,11 @@ def test_the_two_sides_of_the_protocol_never_import_each_other(side: str, other:
             names = [name for _, name in imported(path.read_text())]
             forbidden = f"dubhe_flwr.protocol.{other}"
             assert not [name for name in names if name.startswith(forbidden)], path
+
+
+def test_a_wrong_import_is_found() -> None:
+    """Imports up, or of the outside world, also within a function."""
+    assert upward("core", "def f():\n    from dubhe_flwr.protocol import Plan")
+    assert upward("he", "from dubhe_flwr import protocol")
+    assert worldly("def f():\n    from time import sleep")
+    assert worldly("open('file')")

@@ -18,7 +18,7 @@ from apis import (
     in_both_apis,
     initial_parameters,
 )
-from flwr.app import ArrayRecord, ConfigRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.client.mod import adaptiveclipping_mod, fixedclipping_mod
 from flwr.common import Code, FitRes, Parameters, Status
 from flwr.server import ClientManager, SimpleClientManager
@@ -259,6 +259,25 @@ def test_waiting_for_nodes_ends(api: Api, caplog: pytest.LogCaptureFixture) -> N
 
 
 @in_both_apis
+def test_failed_training_costs_only_its_own_contribution(api: Api) -> None:
+    """A client that raises in training is missing from the mean, and the run goes on."""
+    strategy, grid = api.dubhe(**PLAIN), api.grid()
+    answer = grid._answer
+
+    def one_fails(message: Message) -> Any:
+        partition = grid.contexts[message.metadata.dst_node_id].node_config["partition-id"]
+        training = message.metadata.message_type == "train"
+        if training and partition == strategy.selected[0][0]:
+            message = Message(message.content, dst_node_id=1, message_type="train")
+        return answer(message)
+
+    grid._answer = one_fails
+    model = api.run(strategy, grid, 1)
+    np.testing.assert_allclose(model[0], 1 + np.mean(strategy.selected[0][1:]))
+    assert strategy.driver.metrics["selection-clients"] == 5
+
+
+@in_both_apis
 def test_select_serves_a_custom_training_loop(api: Api) -> None:
     """Select returns the same clients as Flower's loop, and sends no training message."""
     run, own = api.dubhe(**PLAIN), api.dubhe(**PLAIN)
@@ -281,7 +300,9 @@ def test_the_wrapped_strategy_makes_the_instructions() -> None:
     made = fit.configure_fit(1, parameters, managed(FIT.grid()))
     assert {client.node_id for client, _ in made} == set(fit.plan.participants)
     assert all(ins.parameters is parameters and ins.config == {"round": 3} for _, ins in made)
-    for message in train.configure_train(1, arrays, ConfigRecord({"lr": 0.1}), TRAIN.grid()):
+    messages = list(train.configure_train(1, arrays, ConfigRecord({"lr": 0.1}), TRAIN.grid()))
+    assert {message.metadata.dst_node_id for message in messages} == set(train.plan.participants)
+    for message in messages:
         assert message.content["arrays"] == arrays
         assert message.content["config"] == ConfigRecord({"lr": 0.1, "server-round": 3})
 

@@ -192,7 +192,7 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number() -> None:
 class TestAMember:
     """A member opens only what it should, whatever the server asks."""
 
-    def test_it_opens_one_sum_of_each_exchange(self) -> None:
+    def test_it_opens_one_sum_under_each_number(self) -> None:
         """The sums are over half of the nodes or more, and a node missing from one is in no other.
 
         The same request gets the same bytes. This takes as much work, and counts as an epoch.
@@ -210,8 +210,8 @@ class TestAMember:
 
         refuses(outsider, "not a member")
         refuses(member, "9 of 20", covered=few)
-        refuses(member, "has not received the previous sum", exchange=1, total=later)
-        refuses(member, "needs no further sum", exchange=9, total=later)
+        refuses(member, "has not received the previous sum", number=1, total=later)
+        refuses(member, "needs no further sum", number=9, total=later)
         first = open_with(nodes, batch, member, covered=most)
         again = open_with(nodes, batch, member, covered=most, sequence=100)
         assert {**again, "sequence": 0} == {**first, "sequence": 0}

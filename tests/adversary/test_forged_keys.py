@@ -15,7 +15,7 @@ from protocol.nodes import (
     signing_key,
 )
 
-from dubhe_flwr.errors import QuorumError, UntrustedError
+from dubhe_flwr.errors import QuorumError, StaleMessageError, UntrustedError
 from dubhe_flwr.he.sealing import RecipientKey, seal
 from dubhe_flwr.he.secret_key import generate_secret_key
 from dubhe_flwr.he.signing import PinnedKeys
@@ -70,6 +70,8 @@ def test_a_leaked_key_of_an_old_epoch_opens_nothing(forgets: str, pinned: bool) 
         del nodes.memories[node_id]
     else:
         for number in range(64):
+            with pytest.raises(StaleMessageError):  # it still remembers the epoch
+                nodes.session(node_id).handle(join)
             nodes.handle(node_id, {**join, "epoch": bytes([number]) * 16})
     nodes.handle(node_id, join)
     place, agent = joined(nodes, node_id), old["key.agent-public-key"]

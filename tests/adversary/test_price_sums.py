@@ -100,7 +100,7 @@ def colluding_part(divisor: int, number: int, seed: int, noise: float) -> float:
 def sometimes_missing(
     is_there: Callable[[int, int], bool], number: int, seed: int, noise: float
 ) -> float:
-    """Guess a client that is missing in some periods or exchanges."""
+    """Guess a client that is missing in some periods or sums."""
 
     def attendance(period: int, exchange: int) -> np.ndarray:
         present = np.ones(number, dtype=bool)
@@ -112,7 +112,7 @@ def sometimes_missing(
 
 
 lost = partial(sometimes_missing, lambda _period, exchange: exchange <= 1)
-"""Guess a client that is lost after the first exchange of each period."""
+"""Guess a client that is lost after the first sum of each period."""
 comes_and_goes = partial(sometimes_missing, lambda period, _exchange: period % 2 == 0)
 """Guess a client that is connected in every second period."""
 
@@ -178,7 +178,7 @@ def test_the_readings_are_what_nodes_tell() -> None:
 HIDDEN: dict[str, tuple[Callable[..., float], float]] = {
     "only holder of a class": (sole_holder, BOUND),
     "only holder of a class, all others known": (sole_holder_among_known, BOUND),
-    "lost between two exchanges": (lost, BOUND),
+    "lost between two sums": (lost, BOUND),
     "joins every second period": (comes_and_goes, BOUND),
     "all clients jointly": (joint, 1.0),  # the mean of all clients is as good a guess
     "all but one known": (partial(all_but, 1), LAST_CLIENT),

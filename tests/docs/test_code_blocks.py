@@ -97,6 +97,15 @@ def test_the_commands_of_a_page_are_there(page: Path) -> None:
     assert not wrong
 
 
+def test_a_wrong_command_is_found() -> None:
+    """A command, an option, a folder and a marker that are not there."""
+    assert fault("dubhe", "compete")
+    assert fault("dubhe", "paper", "table2", "--scales", "full")
+    assert fault("dubhe", "study", "--seed", "0") is None
+    assert fault("python", "apps/nothing")
+    assert fault("pytest", "-m", "runtime or slowly") == "slowly"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_files_that_a_page_names_are_there(page: Path) -> None:
     """Links lead to files in the repository; tests are below `tests` or `tests/adversary`."""

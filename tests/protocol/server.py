@@ -26,8 +26,6 @@ SETTINGS: dict[str, Any] = {
     "max_registered": 30,
 }  # fmt: skip
 SEARCH: dict[str, Any] = {"thresholds": "search"}
-POOL: dict[str, Any] = {"tries": 1, "pool": 3}
-"""One try, for which three times K clients volunteer."""
 PLAIN: dict[str, Any] = {"simulation": "plain"}
 REGISTRATION = ["join", "keygen", "register"]
 """The stages of a registration, if an agent makes the key."""

@@ -7,6 +7,7 @@ import pytest
 from apis import FIT, TRAIN, Api, in_both_apis
 
 from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.protocol import Stage
 from dubhe_flwr.rules import Paper
 from dubhe_flwr.testing import Fault, FaultKind, FaultyGrid
 
@@ -36,6 +37,11 @@ def run(
     faulty = FaultyGrid(grid or api.grid(num_nodes=NUM_NODES), faults, seed=5)
     api.run(strategy, faulty, num_rounds)
     return strategy, faulty, sum(trained)
+
+
+def test_every_stage_is_listed() -> None:
+    """Faults are injected at all stages that a run with the paper's rule has."""
+    assert {*STAGES, "hello", "appoint", "open"} == {*Stage, "train"}
 
 
 @pytest.mark.parametrize(("kind", "api"), IN_TURN, ids=str)

@@ -43,6 +43,7 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
         {"roster.num-examples": [600, 1]}, {"roster.num-examples": [600, 1, 0]},
     ],
     "keygen reply": [{"signatures": bytes(97)}],
+    "appoint reply": [{"group-digest": bytes(31)}, {"signature": bytes(95)}],
     "register request": [
         {"key.agent-public-key": bytes(31)}, {"key.sealed-key": None}, {"key.label": 3},
         {"key.signature": bytes(95)}, {"mean-examples": 0.5}, {"mean-examples": float("nan")},

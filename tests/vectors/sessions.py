@@ -87,7 +87,7 @@ def refused(step: Case, error: str = "RefusedError") -> Case:
 def sum_request(
     announced: ref.Announced = ANNOUNCED, number: int = 0, /, **changes: Any
 ) -> dict[str, Any]:
-    """Return the sum over the nine nodes in an number, as nodes receive it, or a changed one."""
+    """Return the sum over the nine nodes under a number, as nodes receive it, or a changed one."""
     field, total = "registration", overall(announced)
     if number and len(ref.candidates(announced)) > 1:
         field, total = "settlement", expected(announced)

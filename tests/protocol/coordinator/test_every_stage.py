@@ -19,12 +19,17 @@ from protocol.server import (
 )
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol import Batch, NodeFailure
+from dubhe_flwr.protocol import Batch, NodeFailure, Stage
 from dubhe_flwr.protocol.coordinator.context import Rest
 
 OF_ALL = ("join", "register", "settle", "participate")
 OF_AN_AGENT = ("keygen", "determine")
 EVERY = (*OF_ALL, *OF_AN_AGENT)
+
+
+def test_every_stage_is_listed() -> None:
+    """A new stage has tests of bad replies here; those of committees are in `adversary`."""
+    assert {*EVERY, "hello", "appoint", "open"} == set(Stage)
 
 
 def nodes_of(stage: str, **settings: Any) -> Nodes:

@@ -101,6 +101,14 @@ class TestWhoStaysOut:
         named = {nodes.ids[1]: "1", nodes.ids[2]: "2"}
         assert report_of(nodes.play(2), "join").aliases == named
 
+    def test_a_node_cannot_take_another_nodes_alias(self) -> None:
+        """The rule holds whichever node has the smaller id."""
+        nodes = federation(registration_interval=1)
+        nodes.play(1)
+        alter(nodes, "join", lambda reply: {**reply, "alias": "7"}, nodes.ids[:1] + nodes.ids[9:])
+        assert report_of(nodes.play(2), "join").dropped == {"alias of another node": 4}
+        assert epoch_of(nodes).aliases[nodes.ids[7]] == "7"
+
     def test_an_alias_is_free_once_its_node_uses_another(self) -> None:
         """Two nodes swap aliases, and one takes the alias of a silent node."""
         nodes = federation(registration_interval=1)
