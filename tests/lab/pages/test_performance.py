@@ -26,15 +26,17 @@ def test_the_page_tells_how_rounds_on_real_nodes_compare() -> None:
     """Ratios, waits, mean times of the rounds, and the rounds that begin with a registration."""
     told, found = " ".join(PAGE.split()), RESULTS["deployment"]
     default, paper = (found[f"{kind}_round_ratio"] for kind in ("committee", "paillier"))
-    longer = f"{100 * (default - 1):.0f} % longer than with random clients, or "
-    assert f"{longer}{100 * (paper - 1):.0f} % with the paper's rule" in told
+    assert 0.96 < default < 1.04
+    longer = f"{100 * (paper - 1):.0f} % longer with the paper's rule"
+    assert f"They take about as long as with random clients, or {longer}" in told
     runs = [found["measured"][kind] for kind in ("committee", "paillier")]
-    assert 0.03 < max(wait for run in runs for wait in run["waited"][1:]) < 0.04
-    assert all(median(run["waited"][1:]) < 0.02 for run in runs)
-    assert "no round waited more than 0.04 s for its clients, and half of them no more than" in told
+    assert 0.06 < max(wait for run in runs for wait in run["waited"][1:]) < 0.07
+    assert all(median(run["waited"][1:]) < 0.01 for run in runs)
+    assert "no round waited more than 0.07 s for its clients, and half of them no more than" in told
     rounds = runs[0]["rounds"]
     assert f"rounds 2 to 10 ({fmean(rounds[1:10]):.1f} s)" in told
-    assert f"about as long as with random clients ({fmean(rounds[10:]):.1f} s)" in told
+    assert fmean(rounds[10:]) < found["random_round_seconds"]
+    assert f"the others take {fmean(rounds[10:]):.1f} s, even less than with random" in told
     begins = [[at for at, of in enumerate(run["exchanges"], start=1) if of] for run in runs]
     assert begins == [[1, 11], [1, 9, 17]]
 
