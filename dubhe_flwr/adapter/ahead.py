@@ -116,7 +116,7 @@ class PlansAhead:
         """
         with self._changed:
             now = monotonic()
-            if self._training:  # a round has ended
+            if 0 < self._training == plan.server_round - 1:  # not if another run begins
                 self._head_start = _HEAD_START * (now - self._began_at)
             self._training, self._began_at = plan.server_round, now
             self._trained = plan.participants

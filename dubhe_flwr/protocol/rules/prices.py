@@ -1,8 +1,8 @@
 """Prices: a node volunteers more often the more the federation needs its labels.
 
-Nodes register a contribution to a first sum, the opening, and then contribute to a few
-more sums. All nodes fit the same class prices to the same noisy sums. This module connects prices
-to the protocol; `dubhe_flwr.core.prices` has the mathematics.
+Nodes register a contribution to a first sum, the opening, and then contribute to a few more sums.
+All nodes fit the same class prices to the same noisy sums. This module connects prices to the
+protocol; `dubhe_flwr.core.prices` has the mathematics.
 """
 
 from collections.abc import Sequence

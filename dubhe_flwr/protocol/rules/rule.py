@@ -274,8 +274,9 @@ class Rule(ABC):
     def deviations(self, population: Population, number: int) -> NDArray[np.float64] | None:
         """Return the standard deviation of the noise on each slot of a sum; None without noise.
 
-        It has the shape (Slots.number,) and the units of the contributions. Without a committee,
-        each node adds `Population.noise_share` of the variance to its `contribution`.
+        It has the shape (Slots.number,) and the units of the contributions. `number` counts the
+        sums of an epoch from 0, the sum of the registrations. Without a committee, each node adds
+        `Population.noise_share` of the variance to its `contribution`.
         """
         del population, number
         return None
