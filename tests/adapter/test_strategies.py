@@ -279,7 +279,7 @@ def test_failed_training_costs_only_its_own_contribution(api: Api) -> None:
 
 @in_both_apis
 def test_select_serves_a_custom_training_loop(api: Api) -> None:
-    """Select returns the same clients as Flower's loop, and sends no training message."""
+    """Select returns the clients of Flower's loop, trains none, and begins anew with round 1."""
     run, own = api.dubhe(**PLAIN), api.dubhe(**PLAIN)
     api.run(run, api.grid())
     grid = api.grid()
@@ -289,6 +289,9 @@ def test_select_serves_a_custom_training_loop(api: Api) -> None:
     assert [plan.server_round for plan in plans] == [1, 2, 3]
     assert set(plans[0].participants) <= set(grid.get_node_ids())
     assert grid.got("train") == []
+    again = own.select(1, nodes)
+    assert again.participants == plans[0].participants
+    assert again.stages[0].stage == "join"
 
 
 def test_the_wrapped_strategy_makes_the_instructions() -> None:

@@ -143,6 +143,29 @@ def test_one_reply_per_node_counts(
     assert send_over_grid(grid, batch_to([node_id]), 1.0) == expected[kept]
 
 
+def test_the_first_reply_counts(grid: InProcessGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second reply changes nothing, and a reply without Dubhe's record counts as an error."""
+    (node_id, *_), carry = grid.get_node_ids(), grid.send_and_receive
+    first, second = to_records({"alias": "3"}), to_records({"alias": "4"})
+
+    def answering(*contents: RecordDict) -> Any:
+        def replying(messages: list[Message], *, timeout: float | None) -> list[Message]:
+            (message,) = messages
+            list(carry(messages))
+            replies = [Message(content, reply_to=message) for content in contents]
+            stranger = Message(first, reply_to=message)
+            stranger.metadata.__dict__["_reply_to_message_id"] = "never sent"
+            return [stranger, *replies]
+
+        monkeypatch.setattr(grid, "send_and_receive", replying)
+        return send_over_grid(grid, batch_to([node_id]), 1.0)
+
+    assert answering(first, second) == {node_id: {"alias": "3"}}
+    (failure,) = answering(RecordDict()).values()
+    assert isinstance(failure, NodeFailure)
+    assert "no record 'dubhe'" in failure.reason
+
+
 def test_no_node_answers_for_another(grid: InProcessGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reply counts only if it comes from the node that was asked."""
     (asked, other, *_), carry = grid.get_node_ids(), grid.send_and_receive

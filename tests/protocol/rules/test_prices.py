@@ -40,6 +40,7 @@ def test_the_description_shows_the_settings() -> None:
 def test_a_target_fixes_the_number_of_classes() -> None:
     """The target's length is the number of classes; the federation's own mix fixes none."""
     assert (Prices().num_classes, Prices(target=TARGET).num_classes) == (None, 4)
+    assert Prices(target=(0.3, 0.7)).num_classes == 2
     assert Prices(target="own").num_classes is None
 
 
