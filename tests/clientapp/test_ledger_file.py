@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from apis import node_context
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dubhe_flwr.clientapp.ledger_file import ledger_name, open_ledger
 from dubhe_flwr.clientapp.node import Node
@@ -80,6 +81,17 @@ def test_a_node_that_forgot_an_answer_leaves_the_epoch(tmp_path: Path, *, is_kep
             node.handle(Envelope(b"e" * 16, "appoint", sequence).seal(request), context)
         context.state["dubhe"] = before
     node.handle(Envelope(b"f" * 16, "join", 1).seal(join), context)
+
+
+def test_a_node_with_pinned_keys_is_known_by_its_key(tmp_path: Path) -> None:
+    """Its file has its key's name, so that nodes on one host need no partition-id to share."""
+    keys = [Ed25519PrivateKey.generate() for _ in range(3)]
+    for key, partition in ((keys[0], 3), (keys[0], 4), (keys[1], 4)):
+        trusted = [key.public_key() for key in keys]
+        own: dict[str, Any] = {"signing_key": key, "trusted_keys": trusted}
+        join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path, **own), partition)
+    names = {ledger_name(key.public_key().public_bytes_raw().hex()) for key in keys[:2]}
+    assert {path.name for path in tmp_path.glob("*.json")} == names
 
 
 def test_a_simulated_node_keeps_nothing(tmp_path: Path) -> None:
