@@ -32,7 +32,8 @@ def minimum(  # noqa: PLR0917 - in the order of the formula
     total, first, second = curve(values)
     for _ in range(_MOST_STEPS):
         gradient = first @ rows + linear + ridge * at
-        hessian = (rows * second[:, None]).T @ rows + np.diag(ridge)
+        weighted = rows * np.sqrt(second)[:, None]
+        hessian = weighted.T @ weighted + np.diag(ridge)
         scale = np.diag(hessian) ** -0.5
         step = -scale * np.linalg.solve(hessian * scale[:, None] * scale, scale * gradient)
         decrement = -float(gradient @ step)
