@@ -1,1 +1,1 @@
-"""Packed Paillier encryption, and sealed and signed delivery of its secret key."""
+"""Packed Paillier encryption, additive pads, and sealed and signed delivery of keys."""

@@ -1,4 +1,4 @@
-"""Packs vectors of counters into the slots of Paillier plaintexts.
+"""The shape of the vectors that clients add up, and their place in Paillier plaintexts.
 
 Paillier adds plaintexts modulo an integer of thousands of bits, while a counter needs a few dozen.
 One ciphertext therefore carries many counters side by side. Each slot is wide enough for the

@@ -16,8 +16,8 @@ from dubhe_flwr.errors import InvalidCiphertextError, MalformedMessageError, Set
 
 MIN_KEY_BITS: Final = 512
 HEADROOM_BITS: Final = 3
-"""Bits left free because phe treats the upper two thirds of the plaintexts as negative or as
-overflow."""
+"""Bits of a plaintext that carry no slots, so that phe could read it, too: phe takes the upper two
+thirds of the plaintexts for negative numbers and overflow."""
 
 
 def check_key_bits(key_bits: int) -> None:

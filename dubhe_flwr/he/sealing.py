@@ -1,20 +1,19 @@
-"""Seals the secret key, so that the agent can send it to every other client through the server.
+"""Seals secrets, so that a node can send them to other nodes through the server.
 
 Uses HPKE (RFC 9180) in base mode: X25519, HKDF-SHA-256, AES-256-GCM. Single-shot encryption takes
 no associated data, so everything that a delivery must be bound to goes into `info`.
 """
 
-from dataclasses import dataclass
+import secrets
 from typing import Final, Self
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from dubhe_flwr.errors import MalformedMessageError, SealError
+from dubhe_flwr.errors import SealError
 from dubhe_flwr.he.hidden import Hidden
-from dubhe_flwr.he.public_key import PublicKey, check_key_bits
-from dubhe_flwr.he.secret_key import SecretKey
+from dubhe_flwr.he.public_key import check_key_bits
 
 SUITE: Final = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
 ENCAPSULATED_KEY_BYTES: Final = 32
@@ -73,71 +72,29 @@ class RecipientKey(Hidden):
             raise SealError from None
 
 
-@dataclass(frozen=True, slots=True)
-class SealingContext:
-    """What a sealed key is bound to: it opens in no other context."""
-
-    protocol: str  # tag of protocol and version
-    epoch_id: bytes
-    agent_public: bytes  # public half of the agent's own recipient key
-    layout_digest: bytes  # `Layout.digest()` of the epoch
-
-    def info(self, recipient_public: bytes, modulus_digest: bytes) -> bytes:
-        """Return the context for one recipient and modulus, each part preceded by its length."""
-        own = self.protocol.encode(), self.epoch_id, self.agent_public
-        return prefixed(*own, recipient_public, modulus_digest, self.layout_digest)
-
-
 def prefixed(*parts: bytes) -> bytes:
     """Join parts, each preceded by its length, so that different parts give different bytes."""
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
 def sealed_bytes(key_bits: int) -> int:
-    """Size in bytes of every sealed key."""
+    """Size in bytes of a sealed Paillier key, which is one of its primes."""
     check_key_bits(key_bits)
     return ENCAPSULATED_KEY_BYTES + key_bits // 16 + TAG_BYTES
 
 
-def seal(secret_key: SecretKey, recipient_public: bytes, context: SealingContext) -> bytes:
-    """Seal one prime of the secret key for one recipient, who derives the other prime from n.
-
-    The recipient's public key has 32 bytes, and the result has `sealed_bytes(key_bits)`. Raises
-    `MalformedMessageError` if `recipient_public` is not a public key, or is one of the few with
-    which anybody could compute the shared secret.
-
-    >>> from dubhe_flwr.he.secret_key import generate_secret_key
-    >>> secret_key, recipient_key = generate_secret_key(512), RecipientKey.generate()
-    >>> context = SealingContext("dubhe/1", b"epoch", bytes(32), bytes(32))
-    >>> sealed = seal(secret_key, recipient_key.public_bytes, context)
-    >>> opened = open_sealed(sealed, recipient_key, context, secret_key.public_key)
-    >>> opened.decrypt(secret_key.encrypt([42]))
-    [42]
-    """
-    info = context.info(recipient_public, secret_key.public_key.digest())
-    return seal_bytes(secret_key.to_bytes(), recipient_public, info)
-
-
-def seal_bytes(secret: bytes, recipient_public: bytes, info: bytes) -> bytes:
+def seal(secret: bytes, recipient_public: bytes, info: bytes) -> bytes:
     """Seal a secret for one recipient and purpose; `RecipientKey.decrypt` opens it.
 
-    Raises `MalformedMessageError` if the recipient's public key is not usable.
+    Without a usable X25519 key of the recipient, random bytes of the same size are returned, so
+    that only this recipient drops out.
+
+    >>> recipient = RecipientKey.generate()
+    >>> recipient.decrypt(seal(b"a secret", recipient.public_bytes, b"a purpose"), b"a purpose")
+    b'a secret'
     """
     try:
         recipient = X25519PublicKey.from_public_bytes(recipient_public)
         return SUITE.encrypt(secret, recipient, info=info)
-    except ValueError:
-        sentence = "A recipient's public key is not a usable X25519 key."
-        raise MalformedMessageError(sentence) from None
-
-
-def open_sealed(
-    sealed: bytes, recipient_key: RecipientKey, context: SealingContext, public_key: PublicKey
-) -> SecretKey:
-    """Open a sealed key in the context that the recipient knows, and check it against the modulus.
-
-    Raises `SealError`, without detail, if the key was sealed for another recipient, epoch, agent,
-    modulus or layout, was changed on the way, or is not a prime of the modulus.
-    """
-    info = context.info(recipient_key.public_bytes, public_key.digest())
-    return SecretKey.from_bytes(recipient_key.decrypt(sealed, info), public_key)
+    except ValueError:  # the wrong size, or one of the few with which anybody could open the secret
+        return secrets.token_bytes(ENCAPSULATED_KEY_BYTES + len(secret) + TAG_BYTES)

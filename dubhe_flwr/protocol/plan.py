@@ -116,9 +116,9 @@ class Plan:
     num_registered : int
         Number of registered clients, or of known clients if there is no registration.
     num_tries : int
-        Number of tentative selections that the agent chose from.
+        Number of tentative selections: 1 unless an agent chose from several.
     chosen : int, optional
-        Index of the best one; None if the clients were not chosen from tries.
+        Index of the one that trains; None if there was no tentative selection.
     rule : str, optional
         Description of the participation rule, including what it found.
     finding : tuple of float

@@ -85,7 +85,7 @@ class Settings:
         one draw. A draw with V expected volunteers counts as V / K draws, rounded up.
     trusted_keys : iterable of Ed25519PublicKey, optional (default: none)
         The nodes' public signing keys. The server needs them only to leave out nodes with a missing
-        or wrong key. If such a node took part, agents would refuse to make a key at all.
+        or wrong key, before an agent refuses to make a key, or a committee objects to the node.
     seed : int, optional (default: from the operating system)
         Seed of the server's choices and, with `simulation`, of the nodes' draws.
     simulation : "plain" or "encrypted", optional (default: None, for real nodes)

@@ -21,7 +21,7 @@ from protocol.server import alter, asked, lost, stages_of
 from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import ProtocolError, RefusedError, StaleMessageError, UntrustedError
 from dubhe_flwr.he import pads
-from dubhe_flwr.he.sealing import RecipientKey, prefixed, seal_bytes
+from dubhe_flwr.he.sealing import RecipientKey, prefixed, seal
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import (
     Batch,
@@ -344,7 +344,7 @@ class TestTheRoster:
         request: Any = batch.fields[victim]
         before: Any = old.fields[victim]
         of_before = {name: before[name] for name in before if name.startswith("committee.")}
-        sybil = seal_bytes(bytes(32), request["committee.member-keys"][:32], b"")
+        sybil = seal(bytes(32), request["committee.member-keys"][:32], b"")
         for change in (
             of_before,
             {"committee.roster": bytes(32)},
@@ -718,7 +718,7 @@ def test_members_keys_of_an_old_epoch_open_what_a_forgetful_node_sends() -> None
     del nodes.memories[victim]  # a new run, or a SuperNode that was restarted
     nodes.handle(victim, join)
     new = RecipientKey.from_bytes(joined(nodes, victim).delivery_key).public_bytes
-    sealed_anew = seal_bytes(made, new, prefixed(b"group", scope, new))
+    sealed_anew = seal(made, new, prefixed(b"group", scope, new))
     reply: Any = nodes.handle(victim, {**old, "committee.sealed-key": sealed_anew})
     pad_keys = (
         pads.agreed_key(key, new, prefixed(b"pads", scope, key.public_bytes, new)) for key in leaked

@@ -10,17 +10,18 @@ from protocol.nodes import (
     TRUSTED,
     federation,
     pinned_federation,
-    public_key_of,
     set_policy,
     signing_key,
 )
 
 from dubhe_flwr.errors import QuorumError, StaleMessageError, UntrustedError
 from dubhe_flwr.he.sealing import RecipientKey, seal
-from dubhe_flwr.he.secret_key import generate_secret_key
+from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.node.memory import Membership
+from dubhe_flwr.protocol.vaults.paillier import sealing_info
 
 Nodes = Federation[CoordinatorState]
 
@@ -28,6 +29,13 @@ Nodes = Federation[CoordinatorState]
 def untrusted(nodes: Nodes) -> list[str]:
     """Return the nodes' errors about untrusted keys."""
     return [str(error) for error in nodes.errors if isinstance(error, UntrustedError)]
+
+
+def sealed_anew(node: Membership, key: SecretKey, agent: bytes) -> bytes:
+    """Seal a key to a node as the agent would."""
+    own = RecipientKey.from_bytes(node.delivery_key).public_bytes
+    digest = paillier(node.terms).layout.digest()
+    return seal(key.to_bytes(), own, sealing_info(node.epoch, agent, key.public_key, digest, own))
 
 
 @pytest.mark.parametrize("pinned", [True, False])
@@ -40,12 +48,12 @@ def test_recipients_find_a_server_that_plays_the_agent(pinned: bool) -> None:
         if stage != Stage.REGISTER:
             return request
         place = joined(nodes, node_id)
-        context = paillier(place.terms).sealing_context(place.epoch, own.public_bytes)
+        sealed = sealed_anew(place, own_key, own.public_bytes)
         return {
             **request,
             "key.modulus": own_key.public_key.to_bytes(),
             "key.agent-public-key": own.public_bytes,
-            "key.sealed-key": seal(own_key, public_key_of(nodes, node_id), context),
+            "key.sealed-key": sealed,
         }
 
     nodes.alter_request = play_the_agent
@@ -76,9 +84,8 @@ def test_a_leaked_key_of_an_old_epoch_opens_nothing(forgets: str, pinned: bool) 
     nodes.handle(node_id, join)
     place, agent = joined(nodes, node_id), old["key.agent-public-key"]
     assert isinstance(agent, bytes)
-    context = paillier(place.terms).sealing_context(place.epoch, agent)
-    sealed_anew = {"key.sealed-key": seal(leaked, public_key_of(nodes, node_id), context)}
-    for request in (old, old | sealed_anew)[not pinned :]:
+    anew = {"key.sealed-key": sealed_anew(place, leaked, agent)}
+    for request in (old, old | anew)[not pinned :]:
         if pinned:
             with pytest.raises(UntrustedError, match="No trusted agent made this key for this"):
                 nodes.handle(node_id, request)

@@ -22,7 +22,7 @@ from dubhe_flwr.core.registration import dominating_category, participation_prob
 from dubhe_flwr.core.search import best_candidate
 from dubhe_flwr.he.layout import Layout
 from dubhe_flwr.he.public_key import PublicKey
-from dubhe_flwr.he.sealing import RecipientKey, SealingContext, open_sealed, sealed_bytes
+from dubhe_flwr.he.sealing import RecipientKey, sealed_bytes
 from dubhe_flwr.he.secret_key import SecretKey
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy
@@ -30,10 +30,9 @@ from dubhe_flwr.protocol.node.memory import Allowance, Membership, Registration
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Population, Settled
 from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.committee import Committee, Member, _bound
-from dubhe_flwr.protocol.vaults.paillier import Paillier
+from dubhe_flwr.protocol.vaults.paillier import Paillier, sealing_info
 from dubhe_flwr.protocol.wire.codec import decode
 from dubhe_flwr.protocol.wire.envelope import (
-    PROTOCOL_TAG,
     PROTOCOL_VERSION,
     Envelope,
     open_request,
@@ -214,18 +213,14 @@ def test_a_sum_that_a_committee_opens(case: Case) -> None:
 def test_a_sealed_key(case: Case) -> None:
     """A sealed key opens for its recipient, in its context."""
     public_key = PublicKey.from_bytes(bytes.fromhex(case["modulus"]), 512)
-    context = SealingContext(
-        PROTOCOL_TAG,
-        bytes.fromhex(case["epoch"]),
-        bytes.fromhex(case["agent-public-key"]),
-        bytes.fromhex(case["layout-digest"]),
-    )
+    epoch, agent = bytes.fromhex(case["epoch"]), bytes.fromhex(case["agent-public-key"])
     recipient = RecipientKey.from_bytes(bytes.fromhex(case["recipient-private-key"]))
-    info = context.info(recipient.public_bytes, public_key.digest())
+    digest = bytes.fromhex(case["layout-digest"])
+    info = sealing_info(epoch, agent, public_key, digest, recipient.public_bytes)
     assert info.hex() == case["info"]
     assert recipient.public_bytes.hex() == case["recipient-public-key"]
     sealed = bytes.fromhex(case["sealed"])
-    opened = open_sealed(sealed, recipient, context, public_key)
+    opened = SecretKey.from_bytes(recipient.decrypt(sealed, info), public_key)
     assert opened.to_bytes().hex() == case["p"]
     assert len(sealed) == sealed_bytes(512)
 

@@ -146,9 +146,7 @@ class PriceDesign:
         """Return the next state from the means of all N clients' values for this state.
 
         The new state is the same on every node and platform. `noise_shares` is the variance of the
-        noise in the sums, as a multiple of the variance that `deviations` gives. If a committee
-        adds the noise, it is the number of members; if the nodes do, it is N divided by the fewest
-        clients that a sum may cover.
+        noise in the sums, as a multiple of the variance that `deviations` gives.
 
         Raises `RefusedError`, without detail, if no clients can have such values.
         """

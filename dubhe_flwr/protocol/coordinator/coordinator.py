@@ -30,9 +30,9 @@ A stage may repeat itself: `Keygen` and `Determine` ask another agent; `Appoint`
 silent committee members once more. `Appoint` also asks again without the nodes that members do not
 trust, and goes back to `Join` if a sample lacks the first trusted keys. `Register` goes back to
 `Keygen` if too few nodes could open their key. A stage that has nothing to ask returns its outcome
-from ``begin``: `Keygen` in a simulation in the clear, `Open` without a committee, `Settle` if the
-rule needs only one sum, `Participate` if the round was drawn ahead, and `Determine` if there is no
-choice.
+from ``begin``: `Keygen` in a simulation in the clear that starts afresh, `Open` without a
+committee, `Settle` if the rule needs only one sum, `Participate` if the round was drawn ahead, and
+`Determine` if there is no choice: the server then fills the round up, or trims it, by chance.
 
 A stage raises an error if the round cannot go on; `random_fallback` then selects clients at random
 or ends the run.

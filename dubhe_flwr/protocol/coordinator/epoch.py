@@ -31,7 +31,7 @@ class Invitation:
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """A settled epoch: the nodes have registered and know their probabilities."""
+    """An epoch whose nodes have registered and can draw with its last sum."""
 
     invitation: Invitation
     first_round: int

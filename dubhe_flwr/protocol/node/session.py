@@ -65,8 +65,8 @@ class ClientSession:
         What the owner of the node decides.
     memory : Memory (default: an empty one)
         The memory after the last request; the attribute of that name holds the one to keep for the
-        next request. A refusal changes only the budgets, since the node is charged for what it
-        decrypted whether or not it answers.
+        next request. It may change with a refusal, too: the node keeps what it was charged, and
+        that it refused a sum.
     today : int (default: 0)
         Days since 1970, for the owner's daily limits.
     """

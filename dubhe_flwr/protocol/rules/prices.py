@@ -39,7 +39,7 @@ from dubhe_flwr.protocol.rules.rule import (
 )
 from dubhe_flwr.protocol.wire.announced import VaultName
 
-_MOST_LATER_SUMS: Final = 8
+_MOST_SUMS: Final = 9
 _HEAVIEST: Final = 1.2
 """Largest weight in a sum: its square is below 3 / 2, so even the heaviest node can enter all sums
 of a first epoch."""
@@ -63,8 +63,8 @@ _LARGEST_POOL: Final = 10
 class Prices(Rule):
     """Clients volunteer more often if their labels are scarce in the whole federation.
 
-    If fewer than 12 clients volunteer on average, there are no prices: all nodes are equally likely
-    to volunteer.
+    If fewer than 12 clients volunteer on average, noise leaves no prices: all nodes are equally
+    likely to volunteer.
 
     Parameters
     ----------
@@ -154,13 +154,12 @@ class Prices(Rule):
         return Slots(number, self._fixed_point(frame, opening=False).max_value)
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
-        """Return how many sums a node reads at most: the opening and eight more.
+        """Return how many sums a node reads at most: nine, which includes the opening.
 
         They spend at most two thirds of the budget, so that other epochs can follow.
         """
         del num_clients
-        most = 1 + _MOST_LATER_SUMS
-        return min(most, 2 * self._budget(frame) // 3) if self.noise else most
+        return min(_MOST_SUMS, 2 * self._budget(frame) // 3) if self.noise else _MOST_SUMS
 
     def sum_budget(self, frame: Frame, num_volunteers: int) -> int | None:
         """Return ``4 sigma^2``: averaging more sums than that would remove too much of the noise.

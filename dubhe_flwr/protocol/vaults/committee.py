@@ -48,7 +48,7 @@ from dubhe_flwr.he.sealing import (
     TAG_BYTES,
     RecipientKey,
     prefixed,
-    seal_bytes,
+    seal,
 )
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
 from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault, with_sum
@@ -151,7 +151,7 @@ class Committee(Vault):
             group = secrets.token_bytes(pads.KEY_BYTES)
             state = self.sealed_state(seat, group)
             digest = _digest(_bound(group, seat.state))
-            sealed = b"".join(_sealed(group, key, scope) for key in keys)
+            sealed = b"".join(seal(group, key, _group_info(scope, key)) for key in keys)
         signature = None
         if seat.pinned is not None:
             joined = b"".join(member_keys)
@@ -257,9 +257,8 @@ class Committee(Vault):
         member_keys = list(split(appointed.member_keys, PUBLIC_KEY_BYTES))
         if len(set(member_keys)) < COMMITTEE:
             raise RefusedError("A committee has three members.")
-        info = prefixed(b"group", scope, own.public_bytes)
         try:
-            made = own.decrypt(appointed.sealed_key, info)
+            made = own.decrypt(appointed.sealed_key, _group_info(scope, own.public_bytes))
             state = self.opened_state(request, made)
         except SealError:
             raise RefusedError(UNUSABLE_GROUP_KEY) from None
@@ -399,12 +398,9 @@ def _pad_key(own: RecipientKey, other: bytes, scope: bytes, member: bytes, node:
         return secrets.token_bytes(pads.KEY_BYTES)
 
 
-def _sealed(group: bytes, recipient: bytes, scope: bytes) -> bytes:
-    """Seal the group key; return random bytes if the recipient's public key is unusable."""
-    try:
-        return seal_bytes(group, recipient, prefixed(b"group", scope, recipient))
-    except MalformedMessageError:
-        return secrets.token_bytes(SEALED_GROUP_KEY_BYTES)
+def _group_info(scope: bytes, recipient: bytes) -> bytes:
+    """Return what a sealed group key is bound to."""
+    return prefixed(b"group", scope, recipient)
 
 
 def _bound(group: bytes, state: bytes) -> bytes:

@@ -4,15 +4,14 @@ The server adds up ciphertexts but cannot open them. A node's keys are the modul
 primes; the server knows only the modulus.
 """
 
-import secrets
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Final
 
-from dubhe_flwr.errors import MalformedMessageError, RefusedError, SettingsError, UntrustedError
+from dubhe_flwr.errors import RefusedError, SettingsError, UntrustedError
 from dubhe_flwr.he.layout import Layout, Slots
 from dubhe_flwr.he.public_key import PublicKey
-from dubhe_flwr.he.sealing import SealingContext, open_sealed, seal, sealed_bytes
+from dubhe_flwr.he.sealing import prefixed, seal
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
@@ -51,9 +50,10 @@ class Paillier(Vault):
         if seat.pinned is not None:
             check_roster(seat.pinned, seat.epoch, announced, roster)
         secret_key = generate_secret_key(announced.key_bits)
-        public_key, context = secret_key.public_key, self.sealing_context(seat.epoch, own)
-        sealed = b"".join(_seal_or_fill(secret_key, each, context) for each in recipients)
-        signatures, state = None, self.sealed_state(seat, secret_key.to_bytes())
+        public_key, prime = secret_key.public_key, secret_key.to_bytes()
+        info = partial(sealing_info, seat.epoch, own, public_key, self.layout.digest())
+        sealed = b"".join(seal(prime, each, info(each)) for each in recipients)
+        signatures, state = None, self.sealed_state(seat, prime)
         if seat.pinned is not None:
             statement = partial(key_statement, seat.epoch, announced, self.layout, own, public_key)
             signatures = b"".join(
@@ -92,9 +92,10 @@ class Paillier(Vault):
                 raise UntrustedError(
                     f"No trusted agent made this key for this node, epoch and parameters: {error}"
                 ) from None
-        context = self.sealing_context(seat.epoch, agent)
-        opened = open_sealed(delivered.sealed_key, seat.delivery_key, context, public_key)
-        prime = opened.to_bytes()
+        own, digest = seat.delivery_key, self.layout.digest()
+        info = sealing_info(seat.epoch, agent, public_key, digest, own.public_bytes)
+        prime = own.decrypt(delivered.sealed_key, info)
+        SecretKey.from_bytes(prime, public_key)  # check that it is a prime of the modulus
         return delivered.modulus + prime, self.opened_state(request, prime)
 
     def hide(self, keys: bytes, sum_name: SumName, numbers: Numbers) -> bytes:
@@ -118,9 +119,13 @@ class Paillier(Vault):
         """Return the epoch's secret key."""
         return _secret_key(keys, self.announced.key_bits)
 
-    def sealing_context(self, epoch: bytes, agent: bytes) -> SealingContext:
-        """Return what a sealed key is bound to."""
-        return SealingContext(PROTOCOL_TAG, epoch, agent, self.layout.digest())
+
+def sealing_info(
+    epoch: bytes, agent: bytes, public_key: PublicKey, layout_digest: bytes, recipient: bytes
+) -> bytes:
+    """Return what a sealed key is bound to; agent and recipient are public delivery keys."""
+    digests = public_key.digest(), layout_digest
+    return prefixed(PROTOCOL_TAG.encode(), epoch, agent, recipient, *digests)
 
 
 @lru_cache(maxsize=1)
@@ -129,11 +134,3 @@ def _secret_key(keys: bytes, key_bits: int) -> SecretKey:
     size = key_bits // 8
     public_key = PublicKey.from_bytes(keys[:size], key_bits)
     return SecretKey(public_key, int.from_bytes(keys[size:], "big"))
-
-
-def _seal_or_fill(secret_key: SecretKey, recipient: bytes, context: SealingContext) -> bytes:
-    """Seal the key, or return random bytes for an unusable public key: only its node drops out."""
-    try:
-        return seal(secret_key, recipient, context)
-    except MalformedMessageError:
-        return secrets.token_bytes(sealed_bytes(secret_key.public_key.bits))

@@ -12,7 +12,7 @@ import phe
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dubhe_flwr.he.layout import Layout, Slots
-from dubhe_flwr.he.sealing import RecipientKey, SealingContext, open_sealed, seal
+from dubhe_flwr.he.sealing import RecipientKey, seal
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 from dubhe_lab.bench.measuring import BenchResults, environment, interleaved, summed_up
 from dubhe_lab.experiments.options import CommandSettings, option, same
@@ -54,8 +54,8 @@ def bench_crypto(settings: CryptoSettings) -> BenchResults:
     vectors = of_clients * (_NUM_CLIENTS // len(of_clients))
     num_ciphertexts = layout.num_ciphertexts("registry")
     recipient = RecipientKey.generate()
-    context = SealingContext("dubhe/1", bytes(16), bytes(32), layout.digest())
-    sealed = seal(key, recipient.public_bytes, context)
+    prime, info = key.to_bytes(), b"what it is bound to"
+    sealed = seal(prime, recipient.public_bytes, info)
     actions: dict[str, Callable[[], object]] = {
         "encrypt, element by element": lambda: [public.encrypt(v) for v in registry.tolist()],
         "encrypt": lambda: key.encrypt(layout.pack("registry", registry)),
@@ -64,8 +64,8 @@ def bench_crypto(settings: CryptoSettings) -> BenchResults:
         "decrypt": lambda: layout.unpack("registry", key.decrypt(encrypted), 1),
         "sum": lambda: key.public_key.add_up(vectors, num_ciphertexts),
         "sum, products only": _products(key, vectors),
-        "seal": lambda: seal(key, recipient.public_bytes, context),
-        "open": lambda: open_sealed(sealed, recipient, context, key.public_key),
+        "seal": lambda: seal(prime, recipient.public_bytes, info),
+        "open": lambda: SecretKey.from_bytes(recipient.decrypt(sealed, info), key.public_key),
         "seal, key agreement only": _key_agreement(recipient),
     }
     fast = ("encrypt", "floor", "decrypt", "seal", "open", "seal, key agreement only")
