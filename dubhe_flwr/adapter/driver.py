@@ -152,7 +152,8 @@ class SelectionDriver:
                 return self._nodes.exchange(batch, lambda left: send(left, timeout))
 
         try:
-            outcome = exchanges.begin(server_round, present, eligible)
+            begun = self.selector.begin_round(state, server_round, present, eligible)
+            exchanges.state, outcome = begun
             plan = exchanges.finish(outcome, exchange)
         finally:
             self.run.state = exchanges.state

@@ -1,7 +1,7 @@
 """Runs the exchanges of one selection, now or ahead of time, and logs their outcome."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from logging import ERROR, INFO, WARNING
 from typing import Any, Final
 
@@ -53,14 +53,6 @@ class Exchanges:
         self.selector = selector
         self.state = state
         self._write = write
-
-    def begin(
-        self, server_round: int, present: Collection[int], eligible: Collection[int]
-    ) -> Batch | Plan:
-        """Begin a round."""
-        begun = self.selector.begin_round(self.state, server_round, present, eligible)
-        self.state, outcome = begun
-        return outcome
 
     def finish(self, outcome: Batch | Plan, send: Callable[[Batch], Replies]) -> Plan:
         """Send one batch after the other until the round is planned."""

@@ -164,21 +164,20 @@ class Node(Limits):
             if "opacus" in sys.modules:
                 warn_once(_OPACUS)
         with self._spent(context, policy) as (ledger, save):
-            memory = _kept_memory(context)
-            memory = memory if ledger is None else memory.with_ledger(ledger)
+            memory = _kept_memory(context).with_ledger(ledger)
             session = ClientSession(policy, memory, today=int(time.time() // _DAY))
             try:
                 return session.handle(fields)
             finally:  # decryptions count even if the request is refused
                 if session.memory is not memory:
                     context.state[_RECORD] = config_record(session.memory.to_fields())
-                    save(session.memory.ledger_after(ledger or Ledger()))
+                    save(session.memory.ledger_after(ledger))
 
     @contextmanager
-    def _spent(self, context: Context, policy: NodePolicy) -> Iterator[tuple[Ledger | None, Save]]:
-        """Yield the node's ledger across runs and a function to save it; None in a simulation."""
+    def _spent(self, context: Context, policy: NodePolicy) -> Iterator[tuple[Ledger, Save]]:
+        """Yield the node's ledger across runs, and a function to save it; empty if none is kept."""
         if self.state_dir is None or policy.simulated:
-            yield None, lambda _ledger: None
+            yield Ledger(), lambda _ledger: None
             return
         found = self.state_dir
         folder = _from_owner(

@@ -130,18 +130,11 @@ class PublicKey:
         if num_addends == 0:
             raise SettingsError("A sum of no vectors has no value: add at least one.")
         # A product is a unit only if every factor is: one check covers them all.
-        if not self._are_units(products):
-            raise InvalidCiphertextError("An addend is not a unit: look for it with is_valid.")
+        if not self.are_units(products):
+            raise InvalidCiphertextError("An addend is not a unit: look for it by adding up each.")
         size = self.ciphertext_bytes
         return b"".join(int(product).to_bytes(size, "big") for product in products)
 
-    def is_valid(self, vector: bytes, num_ciphertexts: int = 1) -> bool:
-        """Return whether every ciphertext of a vector is a unit modulo n^2 of the right length."""
-        try:
-            ciphertexts = self.parse(vector, num_ciphertexts)
-        except InvalidCiphertextError:
-            return False
-        return self._are_units(ciphertexts)
-
-    def _are_units(self, numbers: Iterable[gmpy2.mpz]) -> bool:
+    def are_units(self, numbers: Iterable[gmpy2.mpz]) -> bool:
+        """Return whether each number has an inverse modulo n^2."""
         return all(gmpy2.gcd(number, self.n) == 1 for number in numbers)

@@ -14,7 +14,12 @@ import gmpy2
 import phe
 from phe.util import invert, mulmod, powmod
 
-from dubhe_flwr.errors import DecryptionError, SealError, SettingsError
+from dubhe_flwr.errors import (
+    DecryptionError,
+    InvalidCiphertextError,
+    SealError,
+    SettingsError,
+)
 from dubhe_flwr.he.hidden import Hidden
 from dubhe_flwr.he.public_key import PublicKey, check_key_bits
 
@@ -110,10 +115,14 @@ class SecretKey(Hidden):
         Raises `DecryptionError`, without detail, if the length is wrong or a number is out of range
         or not a unit: decrypting 0, n or n^2 would factor n.
         """
-        num_ciphertexts = len(vector) // self.public_key.ciphertext_bytes
-        if not self.public_key.is_valid(vector, num_ciphertexts):
+        public_key = self.public_key
+        try:
+            ciphertexts = public_key.parse(vector, len(vector) // public_key.ciphertext_bytes)
+        except InvalidCiphertextError:
+            ciphertexts = []  # the error is raised below, where it carries no detail with it
+        if not ciphertexts or not public_key.are_units(ciphertexts):
             raise DecryptionError
-        return list(map(self._decrypt_valid, self.public_key.parse(vector, num_ciphertexts)))
+        return list(map(self._decrypt_valid, ciphertexts))
 
     def _decrypt_valid(self, ciphertext: int) -> int:
         """Decrypt modulo each prime, and combine the two results."""

@@ -82,20 +82,10 @@ from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.settings import Settings
 
 
-def _register(context: Context, _due: RegistrationDue) -> tuple[Context, Join]:
-    """Ask the nodes to join a new epoch."""
-    return Join.begin(context)
-
-
 def _make_key(context: Context, joined: JoinedNodes) -> tuple[Context, Any]:
     """Appoint a committee, or ask an agent for a key."""
     has_committee = joined.invitation.announced.has_committee
     return (Appoint if has_committee else Keygen).begin(context, joined)
-
-
-def _take(context: Context, answered: Answered) -> tuple[Context, Any]:
-    """Pass the replies to the stage that awaits them."""
-    return answered.stage.take(context, answered.replies)
 
 
 def _plan(context: Context, determined: RoundDetermined) -> tuple[Context, Planned]:
@@ -132,7 +122,7 @@ def _plan(context: Context, determined: RoundDetermined) -> tuple[Context, Plann
 
 
 _NEXT: Final[Mapping[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
-    RegistrationDue: _register,
+    RegistrationDue: lambda context, _due: Join.begin(context),
     JoinedNodes: _make_key,
     ReadyToRegister: Register.begin,
     RegisteredNodes: Open.begin,
@@ -142,7 +132,7 @@ _NEXT: Final[Mapping[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
     RoundDetermined: _plan,
     Refused: begin_anew,
     CommitteeLost: appoint_anew,
-    Answered: _take,
+    Answered: lambda context, answered: answered.stage.take(context, answered.replies),
 }
 """What follows each outcome: the last column of the table at the top of this module."""
 

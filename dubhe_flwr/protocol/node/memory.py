@@ -13,9 +13,6 @@ from itertools import chain
 from math import inf
 from typing import Final, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.he.hidden import Hidden
 from dubhe_flwr.protocol.vaults.committee import Member
@@ -173,11 +170,6 @@ class Membership(Hidden):
     def terms(self) -> Terms:
         """The epoch's rule and vault."""
         return terms_of(self.announced, len(self.label_counts))
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """The label counts, shape (C,)."""
-        return np.array(self.label_counts, dtype=np.int64)
 
 
 Keep = Callable[[Membership], None]

@@ -53,7 +53,8 @@ def own_of(
     else:
         rng = np.random.default_rng(secrets.randbits(128))
     is_spent = joined.budget.is_spent(share_of_budget(joined, registered.weight, num_clients))
-    return Own(joined.counts, registered.weight, rng, is_spent)
+    counts = np.array(joined.label_counts, dtype=np.int64)
+    return Own(counts, registered.weight, rng, is_spent)
 
 
 def share_of_budget(joined: Membership, weight: float, num_clients: int) -> float:

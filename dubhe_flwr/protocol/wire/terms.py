@@ -19,7 +19,6 @@ from dubhe_flwr.protocol.wire.roster import LARGEST_WEIGHT
 REGISTRATION: Final = "registration"
 DISTRIBUTION: Final = "distribution"
 SETTLEMENT: Final = "settlement"
-MAX_CLASSES: Final = MAX_REGISTRY_LENGTH
 MAX_KEY_BITS: Final = 8192
 
 
@@ -31,7 +30,6 @@ class Terms:
 
     def __init__(self, announced: JoinRequest, num_classes: int) -> None:
         self.announced = announced
-        self.num_classes = num_classes
         self.rule: Rule = rule_of(announced)
         largest_weight = LARGEST_WEIGHT if announced.weighted else 1.0
         continues, most = announced.continues is not None, announced.max_clients
@@ -39,10 +37,10 @@ class Terms:
         if continues and not self.rule.can_continue(most, announced.num_volunteers(most)):
             raise RefusedError("The rule cannot continue an earlier epoch.")
         # Otherwise a server could keep a node busy forever, counting slots or making a key.
-        if num_classes > MAX_CLASSES or announced.key_bits > MAX_KEY_BITS:
+        if num_classes > MAX_REGISTRY_LENGTH or announced.key_bits > MAX_KEY_BITS:
             raise RefusedError(
-                f"An epoch has at most {MAX_CLASSES} classes and keys of {MAX_KEY_BITS} bits, not "
-                f"{num_classes} and {announced.key_bits}."
+                f"An epoch has at most {MAX_REGISTRY_LENGTH} classes and keys of {MAX_KEY_BITS} "
+                f"bits, not {num_classes} and {announced.key_bits}."
             )
         try:
             shares = Slots(num_classes + 1, FIXED_POINT_SCALE)  # w p_l, w ||p_l||^2
