@@ -15,8 +15,8 @@ from flwr.server.client_proxy import ClientProxy
 from flwr.server.criterion import Criterion
 from flwr.server.strategy import Strategy
 
-from dubhe_flwr.adapter import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter._compat import GridClient
+from dubhe_flwr.adapter.selecting import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter.transport import NoticingGrid, is_remote, patience, send_over_grid
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
@@ -25,7 +25,10 @@ __all__ = ["Dubhe", "Selection"]
 
 
 class Selection(Selecting[Strategy], Strategy):
-    """Wraps a strategy that has `configure_fit`; its options are `dubhe_flwr.adapter.Options`."""
+    """Wraps a strategy that has `configure_fit`, and selects its clients.
+
+    Its options are `dubhe_flwr.adapter.arguments.Options`.
+    """
 
     _configures = "configure_fit"
 

@@ -13,12 +13,12 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from dubhe_flwr.adapter import Selecting, SelectingByDubhe
+from dubhe_flwr.adapter.messages import log
+from dubhe_flwr.adapter.selecting import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter.transport import (
     ForwardingGrid,
     NoticingGrid,
     is_remote,
-    log,
     patience,
     send_over_grid,
 )
@@ -39,7 +39,10 @@ _METHODS_OF_START: Final = (
 
 
 class Selection(Selecting[Strategy], Strategy):
-    """Wraps a strategy that has `configure_train`; its options are `dubhe_flwr.adapter.Options`."""
+    """Wraps a strategy that has `configure_train`, and selects its clients.
+
+    Its options are `dubhe_flwr.adapter.arguments.Options`.
+    """
 
     _configures = "configure_train"
 
@@ -240,8 +243,8 @@ class Dubhe(SelectingByDubhe[Strategy], Selection):
     strategy : Strategy
         The strategy that trains and aggregates, as in `Selection`.
     **arguments
-        The fields of `dubhe_flwr.protocol.Settings`, above all `num_participants`, and of
-        `dubhe_flwr.adapter.Options`.
+        The fields of `dubhe_flwr.protocol.settings.Settings`, above all `num_participants`, and of
+        `dubhe_flwr.adapter.arguments.Options`.
 
     Raises
     ------

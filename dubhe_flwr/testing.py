@@ -19,7 +19,8 @@ from dubhe_flwr.adapter._compat import (
     readdressed,
     set_message_id,
 )
-from dubhe_flwr.adapter.transport import STAGES, ForwardingGrid, stage_of
+from dubhe_flwr.adapter.messages import STAGES, stage_of
+from dubhe_flwr.adapter.transport import ForwardingGrid
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 

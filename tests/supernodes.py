@@ -7,7 +7,7 @@ from typing import Any
 from flwr.app import Error, Message
 
 from dubhe_flwr.adapter._compat import NODE_UNAVAILABLE, set_message_id
-from dubhe_flwr.adapter.transport import STAGES, stage_of
+from dubhe_flwr.adapter.messages import STAGES, stage_of
 from dubhe_flwr.simulation import InProcessGrid
 
 

@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -134,6 +136,21 @@ def test_the_two_sides_of_the_protocol_never_import_each_other(side: str, other:
             names = [name for _, name in imported(path.read_text())]
             forbidden = f"dubhe_flwr.protocol.{other}"
             assert not [name for name in names if name.startswith(forbidden)], path
+
+
+def test_a_node_loads_nothing_of_the_server() -> None:
+    """Whoever vets a node need not read what runs on the server only."""
+    code = "import dubhe_flwr.clientapp, sys; print(*sys.modules, sep='\\n')"
+    ran = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = {name for name in ran.stdout.split() if name.startswith("dubhe_flwr.")}
+    adapter = {"_compat", "durable", "messages", "signatures"}
+    rooms = {"coordinator", "replies", "saved", "selector", "settings", "simulated_nodes"}
+    own = {name.split(".")[2] for name in loaded if name.startswith("dubhe_flwr.adapter.")}
+    assert own == adapter
+    assert not {name.split(".")[2] for name in loaded if name.count(".") > 1} & rooms
+    assert not {name.split(".")[1] for name in loaded} & {"server", "serverapp", "simulation"}
 
 
 def test_a_wrong_import_is_found() -> None:

@@ -31,9 +31,10 @@ from time import monotonic
 from typing import Any, Final
 
 from dubhe_flwr.adapter.exchanges import Exchanges, counted, write_log
-from dubhe_flwr.adapter.transport import log
+from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.errors import DubheError, QuorumError
-from dubhe_flwr.protocol import Batch, Plan, Replies, Selector, Stage
+from dubhe_flwr.protocol import Batch, Plan, Replies, Stage
+from dubhe_flwr.protocol.selector import Selector
 
 Present = Callable[[], Collection[int]]
 """Returns the ids of the connected nodes."""

@@ -15,10 +15,12 @@ from typing import Any, Final, Protocol, TypeVar
 from dubhe_flwr.adapter.ahead import PlansAhead
 from dubhe_flwr.adapter.arguments import Options
 from dubhe_flwr.adapter.exchanges import Exchanges, counted, log_plan, write_log
+from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.adapter.resume import Run
-from dubhe_flwr.adapter.transport import WarnOnceFilter, after, log
+from dubhe_flwr.adapter.transport import WarnOnceFilter, after
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Batch, Plan, Replies, Selector
+from dubhe_flwr.protocol import Batch, Plan, Replies
+from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.simulated_nodes import SimulatedNodes
 
 ReplyT = TypeVar("ReplyT")

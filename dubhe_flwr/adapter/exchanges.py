@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from logging import ERROR, INFO, WARNING
 from typing import Any, Final
 
-from dubhe_flwr.adapter.transport import log
+from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol import Batch, NodeFailure, Plan, Replies, Selector, Stage
+from dubhe_flwr.protocol import Batch, NodeFailure, Plan, Replies, Stage
+from dubhe_flwr.protocol.selector import Selector
 
 _ERROR: Final = "dubhe: %s: error from %s: %.200r"
 _MAX_NAMED: Final = 3  # nodes whose ids a log line shows

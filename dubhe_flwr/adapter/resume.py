@@ -10,11 +10,12 @@ from typing import Any, Final
 
 from dubhe_flwr.adapter.arguments import Options
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
-from dubhe_flwr.adapter.transport import log
+from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.adapter.wrapped import kept_state, restore_state
 from dubhe_flwr.errors import CheckpointError, SettingsError
-from dubhe_flwr.protocol import Plan, Selector
+from dubhe_flwr.protocol import Plan
 from dubhe_flwr.protocol.saved import check_saved
+from dubhe_flwr.protocol.selector import Selector
 
 STATE_VERSION: Final = 1
 """Version of the format of `Run.state_dict` and of checkpoints."""

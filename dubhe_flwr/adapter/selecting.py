@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from dubhe_flwr.adapter.arguments import DubheArguments, Options, taking
+from dubhe_flwr.adapter.arguments import DubheArguments, Options
 from dubhe_flwr.adapter.driver import SelectionDriver
+from dubhe_flwr.adapter.signatures import taking
 from dubhe_flwr.adapter.wrapped import (
     check_privacy,
     check_privacy_around,
@@ -18,7 +19,9 @@ from dubhe_flwr.adapter.wrapped import (
     layers,
 )
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Coordinator, Plan, Selector
+from dubhe_flwr.protocol import Plan
+from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
+from dubhe_flwr.protocol.selector import Selector
 
 StrategyT = TypeVar("StrategyT")
 
@@ -39,7 +42,7 @@ class Selecting(Generic[StrategyT]):
     selector : Selector
         Chooses the clients; `Dubhe` brings its own.
     **options
-        The fields of `dubhe_flwr.adapter.Options`.
+        The fields of `dubhe_flwr.adapter.arguments.Options`.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from logging import WARNING
 from traceback import walk_stack
 from typing import Any
 
-from dubhe_flwr.adapter.transport import log
+from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.errors import CheckpointError, SettingsError
 
 # Attributes in which Flower's own strategies, of either API, keep state from round to round.

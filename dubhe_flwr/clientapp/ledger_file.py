@@ -12,7 +12,7 @@ from typing import Any, Final
 from flwr.app import Context
 
 from dubhe_flwr.adapter.durable import replacing
-from dubhe_flwr.adapter.transport import log
+from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.errors import MalformedMessageError, RefusedError
 from dubhe_flwr.protocol.node.memory import Ledger
 

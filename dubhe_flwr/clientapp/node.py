@@ -20,8 +20,7 @@ from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike
 
 from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, DAILY_LIMIT, config_record, without_mods
-from dubhe_flwr.adapter.arguments import takes, taking
-from dubhe_flwr.adapter.transport import (
+from dubhe_flwr.adapter.messages import (
     STAGES,
     from_records,
     in_simulation,
@@ -29,6 +28,7 @@ from dubhe_flwr.adapter.transport import (
     message_type,
     to_records,
 )
+from dubhe_flwr.adapter.signatures import takes, taking
 from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
 from dubhe_flwr.clientapp.ledger_file import Save, StateDir, open_ledger
 from dubhe_flwr.errors import (
@@ -40,9 +40,10 @@ from dubhe_flwr.errors import (
     UntrustedError,
 )
 from dubhe_flwr.he.signing import PinnedKeys
-from dubhe_flwr.protocol import ClientSession, Fields, Limits, Memory, NodePolicy, Stage
-from dubhe_flwr.protocol.node.memory import Ledger
-from dubhe_flwr.protocol.node.policy import warn_once, where_raised
+from dubhe_flwr.protocol import Fields, Stage
+from dubhe_flwr.protocol.node.memory import Ledger, Memory
+from dubhe_flwr.protocol.node.policy import Limits, NodePolicy, warn_once, where_raised
+from dubhe_flwr.protocol.node.session import ClientSession
 
 ValueT = TypeVar("ValueT")
 
@@ -75,7 +76,7 @@ _info_once = cache(partial(log, INFO))
 class Node(Limits):
     """Answers requests of the protocol for the node that a Context belongs to.
 
-    Takes the following arguments and the fields of `dubhe_flwr.protocol.Limits`.
+    Takes the following arguments and the fields of `dubhe_flwr.protocol.node.policy.Limits`.
 
     Parameters
     ----------

@@ -5,29 +5,8 @@ between them. Each epoch runs one of the `rules` on one of the `vaults`. The ada
 receive. "Following the label counts" in `docs/explanation/protocol.md` walks through the modules.
 """
 
-from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
-from dubhe_flwr.protocol.node.memory import Memory
-from dubhe_flwr.protocol.node.policy import Limits, NodePolicy
-from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Plan, Replies, StageReport
-from dubhe_flwr.protocol.selector import Selector
-from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.codec import Fields
 from dubhe_flwr.protocol.wire.messages import Stage
 
-__all__ = [
-    "Batch",
-    "ClientSession",
-    "Coordinator",
-    "Fields",
-    "Limits",
-    "Memory",
-    "NodeFailure",
-    "NodePolicy",
-    "Plan",
-    "Replies",
-    "Selector",
-    "Settings",
-    "Stage",
-    "StageReport",
-]
+__all__ = ["Batch", "Fields", "NodeFailure", "Plan", "Replies", "Stage", "StageReport"]

@@ -21,7 +21,7 @@ from dubhe_flwr.adapter._compat import (
     new_run,
     set_message_id,
 )
-from dubhe_flwr.adapter.transport import ENCRYPTING, STAGES, in_process, log, stage_of
+from dubhe_flwr.adapter.messages import ENCRYPTING, STAGES, in_process, log, stage_of
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 

@@ -17,7 +17,8 @@ from supernodes import SuperNodes
 from dubhe_flwr.adapter import ahead
 from dubhe_flwr.adapter.ahead import PlannedRound
 from dubhe_flwr.adapter.exchanges import write_log
-from dubhe_flwr.protocol import Batch, Memory, Plan, Replies
+from dubhe_flwr.protocol import Batch, Plan, Replies
+from dubhe_flwr.protocol.node.memory import Memory
 from dubhe_flwr.protocol.plan import StageReport
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.rules import Prices

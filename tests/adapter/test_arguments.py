@@ -9,7 +9,7 @@ from apis import FIT, TRAIN, Api, in_both_apis
 from dubhe_flwr.adapter.arguments import Options
 from dubhe_flwr.clientapp import register_dubhe
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.rules import Prices
 from dubhe_lab.baselines import RandomSelector
 

@@ -12,15 +12,8 @@ from flwr.clientapp import ClientApp
 
 from dubhe_flwr.adapter import transport
 from dubhe_flwr.adapter._compat import new_run
-from dubhe_flwr.adapter.transport import (
-    ForwardingGrid,
-    NoticingGrid,
-    in_simulation,
-    message_type,
-    patience,
-    send_over_grid,
-    to_records,
-)
+from dubhe_flwr.adapter.messages import in_simulation, message_type, to_records
+from dubhe_flwr.adapter.transport import ForwardingGrid, NoticingGrid, patience, send_over_grid
 from dubhe_flwr.protocol import Batch, NodeFailure
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import HelloRequest

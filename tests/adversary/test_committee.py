@@ -23,20 +23,14 @@ from dubhe_flwr.errors import ProtocolError, RefusedError, StaleMessageError, Un
 from dubhe_flwr.he import pads
 from dubhe_flwr.he.sealing import RecipientKey, prefixed, seal
 from dubhe_flwr.he.signing import PinnedKeys
-from dubhe_flwr.protocol import (
-    Batch,
-    ClientSession,
-    Fields,
-    NodeFailure,
-    Plan,
-    Settings,
-    Stage,
-)
+from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Plan, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.memory import Ledger
+from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.node.settle import own_of
 from dubhe_flwr.protocol.rules.prices import advanced
 from dubhe_flwr.protocol.rules.rule import Population
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.committee import (
     CANDIDATES,

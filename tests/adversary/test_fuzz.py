@@ -17,7 +17,8 @@ from protocol.accidents import spoilt
 
 from dubhe_flwr.core.distribution import fixed_point_distribution
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol import Memory, Stage
+from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.node.memory import Memory
 from dubhe_flwr.rules import Paper, Prices
 from dubhe_flwr.testing import Fault, FaultyGrid
 

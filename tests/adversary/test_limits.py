@@ -8,7 +8,8 @@ from protocol.federation import dubhe, encrypted, joined
 from protocol.nodes import COUNTS, SCALE, federation, next_request, refuses
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError
-from dubhe_flwr.protocol import ClientSession, Stage
+from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 from dubhe_flwr.rules import Prices
 

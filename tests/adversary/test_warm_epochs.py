@@ -13,8 +13,9 @@ from protocol.server import altered, lost
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.protocol import Memory, Plan, Stage
+from dubhe_flwr.protocol import Plan, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.node.memory import Memory
 from dubhe_flwr.protocol.rules import prices
 from dubhe_flwr.rules import Prices, Tries
 

@@ -13,8 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dubhe_flwr.clientapp.ledger_file import ledger_name, open_ledger
 from dubhe_flwr.clientapp.node import Node
 from dubhe_flwr.errors import DailyLimitError, RefusedError
-from dubhe_flwr.protocol import Memory
-from dubhe_flwr.protocol.node.memory import LabelBudget, Ledger
+from dubhe_flwr.protocol.node.memory import LabelBudget, Ledger, Memory
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import AppointRequest, JoinRequest, Roster
 from dubhe_flwr.rules import Prices

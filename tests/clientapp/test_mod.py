@@ -23,10 +23,10 @@ from flwr.serverapp import ServerApp
 
 from dubhe_flwr import count_labels
 from dubhe_flwr.adapter._compat import new_run
-from dubhe_flwr.adapter.transport import STAGES, message_type, to_records
+from dubhe_flwr.adapter.messages import STAGES, message_type, to_records
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
-from dubhe_flwr.protocol import Memory
+from dubhe_flwr.protocol.node.memory import Memory
 from dubhe_flwr.protocol.node.policy import warn_once
 from dubhe_flwr.protocol.wire.envelope import Envelope, reply_reader
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, JoinRequest

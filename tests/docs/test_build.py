@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from docs.pages import ROOT, tables
 
-from dubhe_flwr.adapter import Options
+from dubhe_flwr.adapter.arguments import Options
 from dubhe_flwr.clientapp.node import Node
-from dubhe_flwr.protocol import Limits, Settings
+from dubhe_flwr.protocol.node.policy import Limits
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.rules import Paper, Prices
 from dubhe_lab.experiments.options import parameters_of
 

@@ -11,17 +11,11 @@ from typing import Any, Final
 from protocol.federation import Federation, Reply, determined
 
 from dubhe_flwr.errors import DubheError
-from dubhe_flwr.protocol import (
-    Batch,
-    Coordinator,
-    Fields,
-    NodeFailure,
-    NodePolicy,
-    Plan,
-    Settings,
-    StageReport,
-)
+from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Plan, StageReport
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
+from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.rules import Paper
 
 Round = list[str]

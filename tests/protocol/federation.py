@@ -11,21 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.he.secret_key import SecretKey
-from dubhe_flwr.protocol import (
-    Batch,
-    ClientSession,
-    Coordinator,
-    Fields,
-    Memory,
-    NodeFailure,
-    NodePolicy,
-    Plan,
-    Selector,
-    Settings,
-)
+from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Plan
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.node.memory import Membership, Reading, Registration
+from dubhe_flwr.protocol.node.memory import Membership, Memory, Reading, Registration
+from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.node.session import ClientSession
+from dubhe_flwr.protocol.selector import Selector
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.paillier import Paillier
 from dubhe_flwr.protocol.wire.terms import Terms

@@ -21,8 +21,9 @@ from protocol.federation import (
 from dubhe_flwr.errors import ProtocolError, SettingsError
 from dubhe_flwr.he.sealing import RecipientKey
 from dubhe_flwr.he.signing import PinnedKeys
-from dubhe_flwr.protocol import Fields, Memory, Stage
+from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.node.memory import Memory
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from dubhe_flwr.errors import CheckpointError
-from dubhe_flwr.protocol import Plan, Selector
+from dubhe_flwr.protocol import Plan
+from dubhe_flwr.protocol.selector import Selector
 
 SIMPLE: Any = type("Simple", (), {})()
 """A selector without a method of its own."""

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from protocol.nodes import Exchanges
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.rules import Paper, Prices, Tries
 

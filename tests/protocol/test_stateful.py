@@ -15,8 +15,11 @@ from protocol.eager import Eager
 from protocol.federation import node_ids, node_policies, skewed_counts
 
 from dubhe_flwr.errors import ProtocolError, QuorumError
-from dubhe_flwr.protocol import Batch, ClientSession, Coordinator, NodeFailure, Plan, Settings
+from dubhe_flwr.protocol import Batch, NodeFailure, Plan
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState, Rest
+from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
+from dubhe_flwr.protocol.node.session import ClientSession
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.rules import Paper, Tries
 
 NUM_NODES = 8

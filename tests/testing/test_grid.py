@@ -6,7 +6,7 @@ import pytest
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from dubhe_flwr.adapter.transport import message_type, to_records
+from dubhe_flwr.adapter.messages import message_type, to_records
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.simulation import InProcessGrid
 from dubhe_flwr.testing import Fault, FaultyGrid

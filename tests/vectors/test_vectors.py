@@ -25,8 +25,10 @@ from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import RecipientKey, sealed_bytes
 from dubhe_flwr.he.secret_key import SecretKey
 from dubhe_flwr.he.signing import PinnedKeys
-from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy
-from dubhe_flwr.protocol.node.memory import Allowance, Membership, Registration
+from dubhe_flwr.protocol import Fields
+from dubhe_flwr.protocol.node.memory import Allowance, Membership, Memory, Registration
+from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Population, Settled
 from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.committee import Committee, Member, _bound

@@ -24,7 +24,9 @@ from dubhe_flwr.core.distribution import (
     label_distribution,
 )
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import ClientSession, Coordinator, Plan
+from dubhe_flwr.protocol import Plan
+from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
+from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.simulated_nodes import answer
 from dubhe_flwr.rules import Paper, Prices, Tries
 from dubhe_lab import study

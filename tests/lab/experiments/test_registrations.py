@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from protocol.federation import Federation, epoch_of, joined, node_policies, reading_of
 
-from dubhe_flwr.adapter import DubheArguments
+from dubhe_flwr.adapter.arguments import DubheArguments
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.protocol import Coordinator
+from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_flwr.rules import Paper, Prices, Tries
 from dubhe_lab import study
 from dubhe_lab.experiments.registrations import drawn_rounds, has_lasting_noise, registrations

@@ -13,7 +13,7 @@ import pytest
 from dubhe_flwr.core.distribution import distance_to_uniform
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Coordinator
+from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_lab.baselines import GreedySelector, RandomSelector
 from dubhe_lab.baselines.roll_call import Past
 from dubhe_lab.data import Federation

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from dubhe_flwr.errors import MalformedMessageError
-from dubhe_flwr.protocol import Memory
 from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
     Allowance,
     LabelBudget,
     Ledger,
     Membership,
+    Memory,
     Reading,
     Registration,
 )

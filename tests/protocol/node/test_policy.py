@@ -12,8 +12,7 @@ import pytest
 
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.labels import count_labels
-from dubhe_flwr.protocol import NodePolicy
-from dubhe_flwr.protocol.node.policy import is_willing, read_label_counts, warn_once
+from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, read_label_counts, warn_once
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.rules import Paper, Prices
 

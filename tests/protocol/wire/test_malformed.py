@@ -15,7 +15,10 @@ from protocol.eager import Eager
 from protocol.nodes import only_charged, set_policy
 
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy
+from dubhe_flwr.protocol import Fields
+from dubhe_flwr.protocol.node.memory import Memory
+from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.node.session import ClientSession
 
 COUNTS = of_nine.COUNTS * 31415 + 27182
 Situation = tuple[NodePolicy, Memory, Fields]

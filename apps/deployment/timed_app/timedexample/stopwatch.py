@@ -12,7 +12,8 @@ from typing import Any, Final, cast
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from dubhe_flwr.adapter.transport import STAGES, NoticingGrid, after, replies_of, stage_of
+from dubhe_flwr.adapter.messages import STAGES, stage_of
+from dubhe_flwr.adapter.transport import NoticingGrid, after, replies_of
 
 _TIMEOUT: Final = 600.0
 

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import CheckpointError, QuorumError, SettingsError
-from dubhe_flwr.protocol import Batch, Plan, Replies, Selector, StageReport
+from dubhe_flwr.protocol import Batch, Plan, Replies, StageReport
 from dubhe_flwr.protocol.replies import accept_replies, alias_order
 from dubhe_flwr.protocol.saved import check_saved
+from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 

@@ -11,7 +11,7 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message
 
 from dubhe_flwr.adapter.transport import ForwardingGrid
-from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.simulation import InProcessGrid
 from dubhe_lab.bench.measuring import BenchResults, environment
 from dubhe_lab.bench.simulation import federation

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from flwr.common import NDArrays, Scalar
 
-from dubhe_flwr.protocol import Batch, Coordinator
+from dubhe_flwr.protocol import Batch
+from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_lab.bench.measuring import BenchResults, environment, seconds_of
 from dubhe_lab.bench.recycled import RecycledNodes
 from dubhe_lab.experiments.options import CommandSettings, numbers, option, same

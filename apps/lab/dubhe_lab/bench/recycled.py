@@ -17,7 +17,9 @@ import numpy as np
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.he.sealing import sealed_bytes
-from dubhe_flwr.protocol import Batch, ClientSession, Fields, NodePolicy, Stage
+from dubhe_flwr.protocol import Batch, Fields, Stage
+from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.node.settle import decrypted_sum
 from dubhe_flwr.protocol.rules.prices import advanced
 from dubhe_flwr.protocol.wire.codec import encode

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dubhe_flwr.he.sealing import RecipientKey, sealed_bytes
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys, TrustedKeys
-from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.vaults import Seat, SumName
 from dubhe_flwr.protocol.vaults.committee import SEALED_GROUP_KEY_BYTES, Committee
 from dubhe_flwr.protocol.wire.announced import VaultName

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_lab.cli.options import command, say_written, writable_file
 from dubhe_lab.data import load_label_counts
 from dubhe_lab.experiments import StudySettings

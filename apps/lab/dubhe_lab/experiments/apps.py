@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.clientapp import DubheMod
 from dubhe_flwr.errors import DubheError
-from dubhe_flwr.protocol import Plan, Selector
+from dubhe_flwr.protocol import Plan
+from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.server import Selection
 from dubhe_lab.baselines import LossSelector
 from dubhe_lab.baselines.losses import EVALUATE, LOSS, RMS_LOSS

@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.adapter import DubheArguments
-from dubhe_flwr.adapter.arguments import taking
+from dubhe_flwr.adapter.arguments import DubheArguments
+from dubhe_flwr.adapter.signatures import taking
 from dubhe_flwr.core.distribution import (
     distance_to_uniform,
     global_distribution,
@@ -20,17 +20,11 @@ from dubhe_flwr.core.distribution import (
 )
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import (
-    ClientSession,
-    Coordinator,
-    Fields,
-    NodeFailure,
-    NodePolicy,
-    Plan,
-    Selector,
-    Stage,
-    StageReport,
-)
+from dubhe_flwr.protocol import Fields, NodeFailure, Plan, Stage, StageReport
+from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
+from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.node.session import ClientSession
+from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.simulated_nodes import answer
 from dubhe_lab.baselines import GreedySelector, RandomSelector
 from dubhe_lab.data import load_label_counts

@@ -26,7 +26,7 @@ def parameters_of(documented: type) -> list[Parameter]:
 
     Examples
     --------
-    >>> from dubhe_flwr.protocol import Settings
+    >>> from dubhe_flwr.protocol.settings import Settings
     >>> parameters_of(Settings)[0]  # doctest: +ELLIPSIS
     Parameter(names=('num_participants',), kind='int', meaning='``K``: number of clients ...
     """

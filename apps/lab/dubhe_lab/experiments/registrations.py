@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.determination import fill_or_trim
 from dubhe_flwr.core.randomness import gaussian
-from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.roster import PUBLIC_KEY_BYTES, Roster, weight_of
 from dubhe_flwr.protocol.wire.terms import Terms
 from dubhe_flwr.rules import Own, Population, Prices, Settled

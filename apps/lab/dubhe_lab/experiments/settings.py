@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Self
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.rules import Paper, Prices, Rule, Tries
 from dubhe_lab.data import DATASETS, Federation, PartitionKind
 from dubhe_lab.experiments.options import (

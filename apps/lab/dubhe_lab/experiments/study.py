@@ -11,16 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import (
-    Batch,
-    ClientSession,
-    Coordinator,
-    Fields,
-    NodeFailure,
-    NodePolicy,
-    Plan,
-    Selector,
-)
+from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Plan
+from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
+from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.node.session import ClientSession
+from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.simulated_nodes import answer
 from dubhe_lab.baselines import (
     ActiveSelector,

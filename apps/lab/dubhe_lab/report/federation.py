@@ -17,7 +17,7 @@ from typing import Any, Final
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from dubhe_flwr.adapter import DubheArguments
+from dubhe_flwr.adapter.arguments import DubheArguments
 from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_lab.report.methods import method_label
 from dubhe_lab.report.table import Table
