@@ -24,7 +24,6 @@ except ImportError:  # on Windows, two runs at once may lose counts
 StateDir = str | os.PathLike[str] | Callable[[Context], str | os.PathLike[str]]
 """A folder, or a function that finds it, for instance from the node config."""
 
-_LOCK: Final = ".lock"
 _DAMAGED: Final = (OSError, ValueError, LookupError, AttributeError, TypeError)
 
 Save = Callable[[Ledger], None]
@@ -32,10 +31,10 @@ Save = Callable[[Ledger], None]
 
 @contextmanager
 def open_ledger(folder: Path, identity: str = "") -> Iterator[tuple[Ledger, Save]]:
-    """Lock the folder while a request is answered; yield a ledger and a function to replace it.
+    """Lock a node's file while a request is answered; yield a ledger and a function to replace it.
 
-    Each identity has a file of its own, so nodes on one host may share a folder. Other runs on the
-    same host wait. Only the node's user can read the files.
+    Each identity has a file of its own, so nodes on one host may share a folder. Other runs of the
+    same node wait. Only the node's user can read the files.
 
     Raises
     ------
@@ -46,7 +45,7 @@ def open_ledger(folder: Path, identity: str = "") -> Iterator[tuple[Ledger, Save
     file = folder / ledger_name(identity)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        lock = os.open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise _unusable(folder, error) from None
     try:

@@ -180,16 +180,24 @@ class Node(Limits):
         if self.state_dir is None or policy.simulated:
             yield Ledger(), lambda _ledger: None
             return
-        found = self.state_dir
-        folder = _from_owner(
-            "state_dir", lambda: Path(found(context) if callable(found) else found).expanduser()
-        )
+        folder = _from_owner("state_dir", partial(self._find_folder, context, self.state_dir))
         # The node id is no help: it changes when the SuperNode restarts.
         identity = str(context.node_config.get("partition-id", ""))
         if policy.pinned is not None:
             identity = policy.pinned.signer.hex()
         with open_ledger(folder, identity) as kept:
             yield kept
+
+    @staticmethod
+    def _find_folder(context: Context, state_dir: StateDir) -> Path:
+        found = state_dir(context) if callable(state_dir) else state_dir
+        folder = Path(found).expanduser()
+        if not folder.is_absolute():
+            raise SettingsError(
+                f"state_dir={str(found)!r} must be an absolute path: each run may start in another "
+                "folder, and the node would lose count."
+            )
+        return folder
 
     def _is_simulated(self, context: Context) -> bool:
         simulated = self.simulated

@@ -143,11 +143,15 @@ def test_unfit_keys_are_refused_at_once(options: Any, match: str) -> None:
     ],
 )
 def test_keys_sign_any_number_of_requests(options: Any) -> None:
-    """Keys given directly, or found by a function, sign any number of requests."""
-    mod, node = mod_with(**options), node_context(1)
+    """Given directly, or found by a function; a node that declines signs nothing."""
+    declines: list[bool] = []
+    mod = mod_with(willing=lambda *_: not declines, exact_sums=True, **options)
+    node = node_context(1)
     for number in (1, 2):
         signature: Any = join(mod, node, number)["signature"]
         assert signature[:32] == TRUSTED[1].public_bytes_raw()
+    declines.append(True)
+    assert "signature" not in join(mod, node, 3)
 
 
 @pytest.mark.parametrize(

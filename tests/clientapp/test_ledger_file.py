@@ -93,6 +93,20 @@ def test_a_node_with_pinned_keys_is_known_by_its_key(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.glob("*.json")} == names
 
 
+@pytest.mark.parametrize("folder", ["", "state", Path("state")])
+def test_a_relative_folder_is_refused(folder: str | Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It would be another folder whenever a run starts elsewhere."""
+    with pytest.raises(RefusedError, match=r"^This node cannot use its argument state_dir"):
+        join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=folder))
+    assert "must be an absolute path" in caplog.text
+
+
+def test_nodes_that_share_a_folder_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    """One of them may be reading its label counts for minutes."""
+    with open_ledger(tmp_path, "3"):
+        join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path), partition=4)
+
+
 def test_a_simulated_node_keeps_nothing(tmp_path: Path) -> None:
     """A simulated node keeps nothing, so that its run repeats with the seed."""
     join_in_a_new_run(Node(lambda _context: COUNTS, simulated=True, state_dir=tmp_path))

@@ -126,10 +126,10 @@ def weight(size: int, mean: float) -> float:
 
 
 def mean_size(label_counts: Sequence[Sequence[int]]) -> float:
-    """Return the mean number of samples per node, each capped at four times the median."""
+    """Return the mean number of samples, each capped at four times the median, in two digits."""
     sizes = [sum(counts) for counts in label_counts]
     most = 4.0 * median(sizes)
-    return sum(min(size, most) for size in sizes) / len(sizes)
+    return float(f"{sum(min(size, most) for size in sizes) / len(sizes):.1e}")
 
 
 def weighted(counts: Sequence[int], own: float) -> list[int]:

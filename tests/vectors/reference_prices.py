@@ -154,7 +154,7 @@ def numbers(state: State, node: Node, rng: np.random.Generator, *, is_spent: boo
         square = sum(share * share for share in node.labels)
         values = [*node.labels, square / terms.heaviest]
         values += [node.weight**2 / terms.heaviest] * terms.weighted
-    if is_spent or terms.drowns:
+    if is_spent or terms.drowns or not terms.has_prices:
         values = [0.0] * len(values)
     room, most = terms.room(number), terms.largest(number)
     share = 0.0 if terms.members else 2.0 / terms.clients

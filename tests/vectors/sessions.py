@@ -372,9 +372,10 @@ def _draws() -> Iterator[Case]:
     without[0], without[place] = without[0] + without[place], 0
     alone = drawn(draw(total=without), 4 / 9)
     yield session("a node without its own in the sum draws like any other", registered(), alone)
-    reply = DRAWS | {"unwilling": ref.bits([False, True])}
+    first_round = bytes([DRAWS["decisions"][0] & 0b1110_0000])  # three tries in each round
+    reply = {"decisions": first_round, "unwilling": ref.bits([False, True])}
     step, owner = answers(ask("participate", draw()), reply), OWNER | {"unwilling-rounds": [2]}
-    name = "a node draws its yes in a round in which it will not train"
+    name = "a node says no to each try of a round in which it will not train"
     yield session(name, registered(), step, owner=owner)
 
 

@@ -51,7 +51,7 @@ def join(
     public_key = delivery_key.public_bytes
     examples = sum(counts) if request.weighted and counts is not None else None
     signature = None
-    if policy.pinned is not None:
+    if policy.pinned is not None and counts is not None:
         statement = join_statement(
             header.epoch, request, public_key, examples, alias_digest(policy.alias)
         )

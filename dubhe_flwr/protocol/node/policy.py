@@ -16,9 +16,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dubhe_flwr.core.distribution import fixed_point_distribution
 from dubhe_flwr.errors import DataError, RefusedError, SettingsError
 from dubhe_flwr.he.signing import PinnedKeys
-from dubhe_flwr.protocol.rules.rule import Own
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
 
@@ -240,7 +240,7 @@ def _check(counts: NDArray[Any], num_classes: int | None) -> JoinStatus:
     if not counts.any():
         return JoinStatus.NO_DATA
     try:
-        _ = Own(counts).distribution
+        fixed_point_distribution(counts)
     except SettingsError:  # negative counts, or too many samples for fixed-point numbers
         return JoinStatus.INVALID_LABEL_COUNTS
     return JoinStatus.JOINS

@@ -39,10 +39,11 @@ def participate(
     joined, _ = read_sum(policy, joined, request, keep)
     registered = spend_draws(joined, request)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
-    unwilling = [not is_willing(policy, server_round) for server_round in rounds]
+    unwilling = np.array([not is_willing(policy, server_round) for server_round in rounds])
     probability, budget = _probability(joined, reading_of(registered))
     keep(replace(joined, registered=registered, budget=budget))
-    return write_draws(_draws(policy, joined, request) < probability, unwilling)
+    decisions = _draws(policy, joined, request) < probability
+    return write_draws(decisions & ~unwilling[:, None], unwilling)
 
 
 def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudget]:

@@ -101,16 +101,13 @@ class Prices(Rule):
     vault: ClassVar[str] = VaultName.COMMITTEE
 
     def __post_init__(self) -> None:
-        for name in ("coverage", "local_skew", "noise"):
+        for name, least in (("coverage", 0.001), ("local_skew", 0), ("noise", 0)):
             value = getattr(self, name)
             if not isinstance(value, Real):
                 raise SettingsError(f"{name}={value!r} must be a number.")
-            value = float(value)
-            if not 0.0 <= value <= 1000.0:
-                raise SettingsError(f"{name}={value} must be from 0 to 1000.")
-            object.__setattr__(self, name, value)
-        if self.coverage == 0.0:
-            raise SettingsError("coverage=0.0 must be above 0.")
+            if not least <= float(value) <= 1000.0:
+                raise SettingsError(f"{name}={value} must be from {least} to 1000.")
+            object.__setattr__(self, name, float(value))
         if 0.0 < self.noise < _LEAST_NOISE:
             raise SettingsError(f"noise={self.noise} must be at least {_LEAST_NOISE:g}, or 0.")
         if self.target is None or (isinstance(self.target, str) and self.target == "own"):
@@ -229,7 +226,7 @@ class Prices(Rule):
     ) -> Sequence[Settled | Unsettled]:
         """Settle several nodes that read the same sum, much faster than one after the other."""
         num_clients, volunteers = population.num_clients, population.num_volunteers
-        if volunteers >= num_clients or self._drowns(volunteers):
+        if not self.can_continue(num_clients, volunteers):
             return [Settled(min(1.0, volunteers / num_clients))] * len(owns)
         design = self._design(population)
         fixed_point = self._fixed_point(population.frame, opening=state is None)
@@ -263,8 +260,8 @@ class Prices(Rule):
     ) -> list[NDArray[np.int64]]:
         """Return each node's contribution and noise, or noise alone if its budget is spent."""
         values = self._design(population).values(prices, *self._weighted_distributions(owns))
-        drowns = self._drowns(population.num_volunteers)
-        values[[own.is_silent or drowns for own in owns]] = 0.0
+        has_prices = self.can_continue(population.num_clients, population.num_volunteers)
+        values[[own.is_silent or not has_prices for own in owns]] = 0.0
         noise, deviations = np.zeros(values.shape), self.deviations(population, prices.num_sums)
         if deviations is not None and population.noise_share:
             deviations *= population.noise_share**0.5

@@ -20,7 +20,9 @@ class Draws(NamedTuple):
     unwilling: NDArray[np.bool_]  # shape (M, T)
 
 
-def write_draws(decisions: NDArray[np.bool_], unwilling: Sequence[bool]) -> ParticipateReply:
+def write_draws(
+    decisions: NDArray[np.bool_], unwilling: NDArray[np.bool_] | Sequence[bool]
+) -> ParticipateReply:
     """Return the reply of one node, whose decisions have the shape (T, H).
 
     >>> write_draws(np.array([[False, True], [False, False]]), [False, True])

@@ -48,11 +48,16 @@ class Roster:
 
     @property
     def mean_examples(self) -> float | None:
-        """Mean number of samples, if nodes are weighted; robust to a node that lies."""
+        """Mean number of samples, if nodes are weighted; robust to a node that lies.
+
+        It has two digits, since an exact mean would tell all nodes how many samples a node has that
+        joins or leaves.
+        """
         if not self.num_examples:
             return None
         most = int(LARGEST_WEIGHT * median(self.num_examples))  # exact: medians end in .0 or .5
-        return sum(min(number, most) for number in self.num_examples) / len(self)
+        mean = sum(min(number, most) for number in self.num_examples) / len(self)
+        return float(f"{mean:.2g}")
 
     @property
     def digest(self) -> bytes:

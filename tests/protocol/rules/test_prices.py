@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.rules import Frame, Prices
+from dubhe_flwr.rules import Frame, Own, Population, Prices
 
 TARGET = (0.4, 0.3, 0.2, 0.1)
 
@@ -50,9 +51,9 @@ def test_a_target_fixes_the_number_of_classes() -> None:
         ({"coverage": "0.3"}, "coverage='0.3' must be a number"),
         ({"local_skew": None}, "local_skew=None must be a number"),
         ({"noise": "1"}, "noise='1' must be a number"),
-        ({"coverage": 0}, "coverage=0.0 must be above 0"),
+        ({"coverage": 0}, "coverage=0 must be from 0.001 to 1000"),
         ({"coverage": float("nan")}, "coverage=nan must be from 0"),
-        ({"coverage": 1001}, "coverage=1001.0 must be from 0 to 1000"),
+        ({"coverage": 1001}, "coverage=1001 must be from 0.001 to 1000"),
         ({"local_skew": -0.1}, "local_skew=-0.1 must be from 0"),
         ({"noise": 0.5}, "noise=0.5 must be at least 1, or 0"),
         *(
@@ -74,3 +75,13 @@ def test_one_class_has_no_prices() -> None:
     """With one class, there is nothing to balance."""
     with pytest.raises(SettingsError, match="num_classes=1 must be at least 2"):
         Prices().registration_slots(Frame(1, 100))
+
+
+@pytest.mark.parametrize(("num_clients", "enters"), [(13, True), (12, False), (4, False)])
+def test_labels_enter_no_sum_if_all_nodes_volunteer(num_clients: int, *, enters: bool) -> None:
+    """All nodes then have the same probability, whatever their labels are."""
+    rule, population = Prices(), Population(Frame(3, 100), num_clients, 12, 12, num_members=3)
+    one, other = (
+        rule.contribution(Own(np.array(counts)), population) for counts in ([9, 0, 0], [1, 1, 1])
+    )
+    assert (one.tolist() != other.tolist()) == enters
