@@ -94,14 +94,16 @@ class Node(Limits):
     trusted_keys : iterable of Ed25519PublicKey, or callable (Context) -> iterable, optional
         The public keys of all nodes, including this node's own. They must reach the node out of
         band, not through the server; see `load_trusted_keys`. If `signing_key` and `trusted_keys`
-        are both set, the node takes part only if every other node proves that it holds a trusted
-        key. If neither is set, the node warns once about what is not protected.
+        are both set, the node takes part only if the committee, or the agent, proves that it holds
+        trusted keys; these nodes check everyone else by their own lists. If neither is set, the
+        node warns once about what is not protected.
     state_dir : path-like or callable (Context) -> path-like, optional
-        A folder on the node's own host. There the node records, across runs, how much of its daily
-        limits it has used and how many sums its label counts have entered; without it, each run
-        starts from zero. The node also records which requests it has answered, in case its session
-        is lost before Flower stores it. Nodes may share a folder if they have pinned keys or a
-        ``partition-id`` each. A simulated node keeps nothing there.
+        The absolute path of a folder on the node's own host. There the node records, across runs,
+        how much of its daily limits it has used, how many sums its label counts have entered, and
+        how often it volunteers; without it, each run starts from zero. The node also records which
+        requests it has answered, in case its session is lost before Flower stores it. Nodes may
+        share a folder if they have pinned keys or a ``partition-id`` each. A simulated node keeps
+        nothing there.
     exact_sums : bool (default: False)
         Whether a node with pinned keys also takes part in sums that a single node can open, or that
         do not hide each client with noise. Such sums occur with the paper's rule, with tries, and

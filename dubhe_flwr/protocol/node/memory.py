@@ -130,8 +130,7 @@ class LabelBudget(Hidden):
     def charged(self, share: float) -> "LabelBudget":
         """Return the budget after a sum that costs this share of it.
 
-        Once all of it is spent, the node contributes only noise. Such sums cost nothing, so that
-        they do not entitle the node to a new probability.
+        Once all of it is spent, the node's labels enter no sum, and the amount stays at 1.
         """
         return replace(self, spent=min(1.0, self.spent + share))
 

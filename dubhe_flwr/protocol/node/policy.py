@@ -48,9 +48,10 @@ class Limits:
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
         Largest number of registrations and of draws that the node makes in a day (UTC), counted
         within a run or, with `state_dir`, across runs. If the node is asked again to make a key,
-        join a committee, register or open a sum, the request counts as another epoch. Beyond a
-        limit, the node refuses requests before it does any work. The limits do not bind a simulated
-        node. A draw with V expected volunteers counts as V / K draws, rounded up.
+        join a committee or open a sum, or to register under another key, the request counts as
+        another epoch. Beyond a limit, the node refuses requests before it does any work. The limits
+        do not bind a simulated node. A draw with V expected volunteers counts as V / K draws,
+        rounded up.
 
     Raises
     ------
@@ -83,7 +84,7 @@ class NodePolicy(Limits):
         The node's name in results; stays the same from run to run.
     pinned : PinnedKeys, optional (default: none)
         The node's signing key and the public keys that it trusts. With them, the node takes part
-        only if every other node proves that it is trusted.
+        only if those who open sums have proved that it trusts them, and they trust all nodes.
     """
 
     label_counts: Callable[[], ArrayLike] = field(repr=False)  # a partial's repr shows its data

@@ -139,12 +139,9 @@ class SelectionSettings(CommandSettings):
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `Settings`."""
-        taken = {
-            "num_participants": self.num_participants,
-            "rule": self.chosen_rule,
-            "registration_interval": self.flat()["registration_interval"],
-            "key_bits": self.key_bits,
-        }
+        known = {own.name for own in fields(Settings)}
+        taken = {name: value for name, value in self.flat().items() if name in known}
+        taken["rule"] = self.chosen_rule
         return taken if self.tries is None else taken | {"determination": self.determined}
 
     @property
