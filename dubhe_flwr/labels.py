@@ -17,8 +17,9 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
     ----------
     data : array_like of int, shape (M,), or a data set
         One label per sample, from 0 to C-1; a torch ``Dataset`` or ``DataLoader``; or a Flower
-        Datasets partition. A torch data set without ``targets``, ``labels`` or ``tensors`` is read
-        sample by sample; each sample must be a pair whose second part is the label.
+        Datasets partition. A torch data set without ``targets``, ``labels`` or two ``tensors``, or
+        with a ``target_transform``, is read sample by sample; the second part of each sample must
+        be its label.
     num_classes : int
         ``C``.
     label : str (default: "label")
@@ -60,10 +61,10 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
         raise DataError(f"The labels have shape {labels.shape}, not (M,): {_remedy(labels)}.")
     with np.errstate(invalid="ignore"):  # a missing label is refused below
         whole = labels.astype(np.int64) if labels.dtype.kind in "iufb" else np.empty(0)
-    if labels.dtype.kind in "US":
+    if labels.dtype.kind in "US" or (labels.size and all(isinstance(x, str) for x in labels)):
         raise DataError(
             f"The labels are strings, of shape {labels.shape}; number the classes from 0, in the "
-            "same way on every node."
+            "same way on every node, as in [CLASSES.index(label) for label in labels]."
         )
     if not np.array_equal(whole, labels):
         raise DataError(
@@ -98,11 +99,12 @@ def labels_of(data: Any, label: str) -> Any:
     """Return a data set's labels, or an array unchanged."""
     if hasattr(data, "column_names"):  # Flower Datasets, whose transforms expect all columns
         return data.with_format(None)[label]
-    for name in ("targets", "labels"):
-        if hasattr(data, name):
-            return _flat(getattr(data, name))
-    if hasattr(data, "tensors"):
-        return _flat(data.tensors[-1])
+    if getattr(data, "target_transform", None) is None:
+        for name in ("targets", "labels"):
+            if hasattr(data, name):
+                return _one_each(_flat(getattr(data, name)), data)
+    if len(getattr(data, "tensors", ())) == 2:
+        return _flat(data.tensors[1])
     if hasattr(data, "dataset") and (hasattr(data, "indices") or hasattr(data, "sampler")):
         own = np.asarray(labels_of(data.dataset, label))  # a torch Subset or DataLoader
         usual = getattr(data, "sampler", own)
@@ -117,6 +119,16 @@ def labels_of(data: Any, label: str) -> Any:
         return data
     each = (data[index] for index in range(len(data)))
     return [own[label if isinstance(own, Mapping) else 1] for own in each]
+
+
+def _one_each(labels: NDArray[Any], data: Any) -> NDArray[Any]:
+    """Return labels, after checking that there is one for each sample of a data set."""
+    if hasattr(data, "__len__") and len(data) != len(labels):
+        raise DataError(
+            f"A {type(data).__name__} of {len(data)} samples has {len(labels)} labels; give an "
+            "array with the label of each sample."
+        )
+    return labels
 
 
 def _flat(labels: Any) -> NDArray[Any]:

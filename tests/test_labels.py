@@ -61,6 +61,8 @@ TENSORS = TensorDataset(torch.zeros(4, 2), torch.tensor(LABELS))
         TENSORS,
         Samples(lambda index: (None, LABELS[index])),
         Samples(lambda index: {"label": LABELS[index]}),
+        Samples(lambda index: (None, LABELS[index]), targets=[0] * 4, target_transform=abs),
+        TensorDataset(torch.zeros(4, 2), torch.tensor(LABELS), torch.ones(4)),
         SimpleNamespace(targets=LABELS),
         Subset(TensorDataset(torch.zeros(6, 2), torch.tensor([1, *LABELS, 1])), [1, 2, 3, 4]),
         DataLoader(TENSORS, batch_size=3),
@@ -100,6 +102,8 @@ SEVERAL = np.array([[1, 1, 0, 0], [0, 1, 0, 1]])
         (SimpleNamespace(labels=SEVERAL), r"shape \(2, 4\)"),
         ([0.5, 41], r"float64 of shape \(2,\); give whole numbers, one for each"),
         (["41"], r"strings, of shape \(1,\); number the classes from 0"),
+        (pd.Series(["41", "2"]), r"strings, of shape \(2,\); number the classes from 0"),
+        (Samples(TENSORS.__getitem__, labels=["cat"]), "of 4 samples has 1 labels; give an array"),
         ([{"label": 41}], r"object of shape \(1,\); give whole numbers"),
         ({"image": [0], "label": [41]}, r"A dict is a batch .* such as batch\['species'\]"),
         (

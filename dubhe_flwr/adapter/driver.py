@@ -8,7 +8,8 @@ clients train.
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from logging import INFO, WARNING
+from logging import ERROR, INFO, WARNING
+from numbers import Integral
 from threading import Lock
 from typing import Any, Final, Protocol, TypeVar
 
@@ -28,6 +29,10 @@ ReplyT = TypeVar("ReplyT")
 _TRAINS_OTHERS: Final = (
     "dubhe: the wrapped strategy trains %s of the %s selected clients, and %s that were not "
     "selected; configure it to train every client that it receives"
+)
+_NOT_ASKED: Final = (
+    "dubhe: round %s was NOT selected by Dubhe: it was not asked; if you override configure_train, "
+    "configure_fit or start, call the overridden method, or self.configure_train"
 )
 _OVERRIDES_ELIGIBLE: Final = (
     "dubhe: %s overrides eligible, whose answer may change at any moment, so each round waits for "
@@ -97,6 +102,7 @@ class SelectionDriver:
         start of the whole run. `present` returns the ids of the connected nodes, and `patience` the
         seconds to wait for one more node.
         """
+        _check_round(server_round)
         run = self.run
         if server_round <= 1:  # Flower begins a run, perhaps with other nodes
             self._nodes, self._filter = SimulatedNodes(), WarnOnceFilter()
@@ -183,9 +189,11 @@ class SelectionDriver:
         """
         self.app_answered()
         run = self.run
+        run.rounds_done = run.first + server_round
+        if run.plan is None or run.plan.server_round != run.rounds_done:
+            log(ERROR, _NOT_ASKED, run.rounds_done)
         participants = run.plan.participants if run.plan is not None else ()
         places = {node_id: place for place, node_id in enumerate(participants)}
-        run.rounds_done = run.first + server_round
         in_order = sorted(replies, key=lambda reply: places.get(node_id_of(reply), len(places)))
         return run.rounds_done, in_order
 
@@ -270,3 +278,11 @@ class SelectionDriver:
                 expected,
                 time.monotonic() - begin,
             )
+
+
+def _check_round(server_round: object) -> None:
+    """Raise `SettingsError` unless a round, which may come from an app's own loop, is valid."""
+    if not isinstance(server_round, Integral) or int(server_round) < 1:
+        raise SettingsError(
+            f"server_round={server_round!r:.60} must be a whole number: rounds count from 1."
+        )

@@ -18,7 +18,7 @@ from apis import (
     in_both_apis,
     initial_parameters,
 )
-from flwr.app import ArrayRecord, ConfigRecord, Message
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.client.mod import adaptiveclipping_mod, fixedclipping_mod
 from flwr.common import Code, FitRes, Parameters, Status
 from flwr.server import ClientManager, SimpleClientManager
@@ -278,6 +278,15 @@ def test_failed_training_costs_only_its_own_contribution(api: Api) -> None:
 
 
 @in_both_apis
+@pytest.mark.parametrize("server_round", [0, -1, 1.0, "1", None])
+def test_a_round_is_a_whole_number_from_1(api: Api, server_round: Any) -> None:
+    """An app's own loop may count from 0, or swap the arguments."""
+    grid = api.grid()
+    with pytest.raises(SettingsError, match="must be a whole number: rounds count from 1"):
+        api.dubhe(**PLAIN).select(server_round, managed(grid) if api.is_fit else grid)
+
+
+@in_both_apis
 def test_select_serves_a_custom_training_loop(api: Api) -> None:
     """Select returns the clients of Flower's loop, trains none, and begins anew with round 1."""
     run, own = api.dubhe(**PLAIN), api.dubhe(**PLAIN)
@@ -367,6 +376,26 @@ def test_a_start_of_the_wrapped_strategy_runs_the_rounds(
         selected += [sorted(chosen) for chosen in strategy.selected]
     assert grid.got("train") == selected
     assert "Dubhe around OwnStart" in caplog.text
+
+
+def test_a_start_that_does_not_let_dubhe_select_is_noticed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It trains all nodes, as it would without Dubhe, so the log has to say so."""
+
+    class Everyone(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def start(self, grid: Any, model: Any, *_: Any, **__: Any) -> Any:
+            message = RecordDict({"arrays": model, "config": ConfigRecord({})})
+            sent = [Message(message, node_id, "train") for node_id in grid.get_node_ids()]
+            return self.aggregate_train(1, grid.send_and_receive(sent))
+
+    grid = TRAIN.grid()
+    TRAIN.dubhe(Everyone()).start(grid, ArrayRecord(MODEL))
+    assert grid.got("train", 24) == [list(range(24))]
+    assert "round 1 was NOT selected by Dubhe: it was not asked" in caplog.text
+    caplog.clear()
+    TRAIN.run(TRAIN.dubhe(), TRAIN.grid(), 2)
+    assert "NOT selected" not in caplog.text
 
 
 def test_a_custom_start_may_call_super(tmp_path: Path) -> None:

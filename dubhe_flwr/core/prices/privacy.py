@@ -55,9 +55,8 @@ class PrivacyBound:
     def __str__(self) -> str:
         sums = "1 sum" if self.num_sums == 1 else f"{self.num_sums} sums"
         return (
-            f"At worst the noisy sums reveal epsilon {self.epoch:.0f} about one client "
-            f"in this registration period ({sums}), and "
-            f"{self.budget:.0f} once its budget of {self.most_sums} sums is spent, "
-            "at delta 1e-5. This bound is weak. The attacks that we measured learned little "
-            "about the median client, and more about some; sums for tries are exact."
+            f"At worst the noisy sums reveal epsilon {self.epoch:.0f} about the largest client "
+            f"in this registration period ({sums}), and {self.budget:.0f} about any client once "
+            f"its budget of {self.most_sums} sums is spent, at delta 1e-5. This bound is weak. The "
+            "attacks that we measured learned little about the median client, and more about some."
         )

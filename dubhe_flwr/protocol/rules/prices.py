@@ -241,14 +241,20 @@ class Prices(Rule):
         told, kept = self._contributions(owns, population, prices), prices.as_floats()
         return [Unsettled(*both, kept) for both in zip(found, told, strict=True)]
 
-    def remark(self, num_volunteers: int) -> str | None:
-        """Return a note if the pool is too small for prices."""
-        if not self._drowns(num_volunteers):
+    def remark(self, num_clients: int, num_volunteers: int) -> str | None:
+        """Return a note if there are no prices."""
+        if self.can_continue(num_clients, num_volunteers):
             return None
+        pool = min(num_volunteers, num_clients)
+        why = (
+            f"below {LEAST_VOLUNTEERS}, noise would drown the sums"
+            if self._drowns(num_volunteers)
+            else "all nodes volunteer"
+        )
         return (
-            f"A pool of {num_volunteers} volunteers is too small for prices: below "
-            f"{LEAST_VOLUNTEERS}, noise would drown the sums. All nodes are equally likely to "
-            "volunteer."
+            f"A pool of {pool} volunteers out of {num_clients} nodes is too small for prices: "
+            f"{why}. So clients are chosen at random. To balance rounds all the same, set "
+            "determination=Tries(20), which uses exact sums, or connect more nodes."
         )
 
     def _drowns(self, num_volunteers: int) -> bool:

@@ -281,9 +281,12 @@ class Rule(ABC):
         del population, number
         return None
 
-    def remark(self, num_volunteers: int) -> str | None:
-        """Return a note for the operator about an epoch, or None."""
-        del num_volunteers
+    def remark(self, num_clients: int, num_volunteers: int) -> str | None:
+        """Return a note for the operator about an epoch of this size, or None.
+
+        Return one if labels do not influence who volunteers. With tries, it is not shown.
+        """
+        del num_clients, num_volunteers
         return None
 
     def sum_budget(self, frame: Frame, num_volunteers: int) -> int | None:

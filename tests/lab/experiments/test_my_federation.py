@@ -291,7 +291,7 @@ def test_sizes_count_as_the_strategy_weighs_them() -> None:
     [
         ({"num_participants": 40}, "num_participants=40 is above the number of nodes, 30;"),
         ({"num_participants": 5, "rule": Paper((1, 2, 10))}, "is for 10 classes, but label_counts"),
-        ({"num_participants": 5, "rule": Prices(target=(0.5, 0.3, 0.2))}, "leave target out"),
+        ({"num_participants": 5, "rule": Prices(target=(0.5, 0.3, 0.2))}, "leave out the target"),
         ({"num_partcipants": 5}, "study takes no num_partcipants; did you mean num_participants?"),
         ({}, "num_participants"),
     ],

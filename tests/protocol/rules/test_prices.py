@@ -1,5 +1,6 @@
 """Tests of the rule of prices; a second implementation checks its selections."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -85,3 +86,30 @@ def test_labels_enter_no_sum_if_all_nodes_volunteer(num_clients: int, *, enters:
         rule.contribution(Own(np.array(counts)), population) for counts in ([9, 0, 0], [1, 1, 1])
     )
     assert (one.tolist() != other.tolist()) == enters
+
+
+@pytest.mark.parametrize(
+    ("rule", "num_clients", "num_volunteers", "why"),
+    [
+        (
+            Prices(),
+            19,
+            11,
+            "A pool of 11 volunteers out of 19 nodes .* below 12, noise would",
+        ),
+        (Prices(), 6, 8, "A pool of 6 volunteers out of 6 nodes .* below 12, noise would drown"),
+        (Prices(), 12, 12, "A pool of 12 volunteers out of 12 nodes .* all nodes volunteer"),
+        (Prices(noise=0), 6, 8, "A pool of 6 volunteers out of 6 nodes .* all nodes volunteer"),
+        (Prices(noise=0), 19, 11, None),
+        (Prices(), 20, 12, None),
+    ],
+)
+def test_a_remark_says_that_chance_selects(
+    rule: Prices, num_clients: int, num_volunteers: int, why: str | None
+) -> None:
+    """It names the reason and the remedy, and no more volunteers than there are nodes."""
+    remark = rule.remark(num_clients, num_volunteers)
+    if why is None:
+        assert remark is None
+    else:
+        assert re.search(f"{why}.*chosen at random.*Tries\\(20\\)", remark or "")

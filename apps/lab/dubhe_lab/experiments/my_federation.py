@@ -90,9 +90,7 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     settings = DubheArguments(**arguments)
     settings.check_federation(len(counts))
     if settings.rule.target is not None:
-        raise SettingsError(
-            "A study measures the distance from uniform; leave target out of the rule."
-        )
+        raise SettingsError("A study measures the distance from uniform; leave out the target.")
     if settings.rule.num_classes not in {None, counts.shape[1]}:
         raise SettingsError(
             f"The rule is for {settings.rule.num_classes} classes, but label_counts has "

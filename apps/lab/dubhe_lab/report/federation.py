@@ -18,6 +18,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from dubhe_flwr.adapter.arguments import DubheArguments
+from dubhe_flwr.core.determination import volunteers_of
 from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_lab.report.methods import method_label
 from dubhe_lab.report.table import Table
@@ -164,15 +165,25 @@ class FederationStudy:
         return points_of_digits(self.emd, [m.lasting for m in both], [m.distance for m in both])
 
     @property
+    def chance(self) -> str | None:
+        """Why labels do not influence who trains, so that only chance is at work; else None."""
+        asked = self.arguments
+        volunteers = volunteers_of(asked.determined.pool, asked.num_participants, self.num_clients)
+        remark = asked.rule.remark(self.num_clients, volunteers)
+        return None if asked.determined.has_agent else remark
+
+    @property
     def helps(self) -> str:
         """The verdict in a word: "much", "little" or "not"; see `verdict_on`."""
-        return verdict_on(self.points)
+        return "not" if self.chance else verdict_on(self.points)
 
     @property
     def verdict(self) -> str:
         """Three paragraphs: the verdict with its reason, the distances, and the gain."""
         random, dubhe = (self.methods[name] for name in ("random", "dubhe"))
         is_near = 2 * self.arguments.num_participants > self.num_clients
+        if self.chance:
+            return f"{_VERDICTS[self.helps]} {self.chance}{self._transposed()}"
         why = f" {self._reason()}" if is_near or self.helps != "much" else ""
         return (
             f"{_VERDICTS[self.helps]}{why} {self._assumption()}"
@@ -188,9 +199,13 @@ class FederationStudy:
         return (
             "This assumes that every class counts the same in your test (balanced accuracy). If "
             f"your test has the federation's own mix, which is {self.global_emd:.2f} from uniform, "
-            "Dubhe gains nothing: random selection already has that mix, and the more skewed it "
-            "is, the more accuracy Dubhe costs."
+            f"Dubhe gains nothing: random selection already has {self._near()}that mix, and the "
+            "more skewed it is, the more accuracy Dubhe costs."
         )
+
+    def _near(self) -> str:
+        smallest, _, largest = self.sizes
+        return "nearly " if self.arguments.equal_weights and smallest < largest else ""
 
     def _noise(self) -> str:
         """Return how far the noise of a registration may move Dubhe's figures."""
@@ -305,20 +320,22 @@ class FederationStudy:
     def _legend(self) -> str:
         return _LEGEND if self.privacy is None else f"{_LEGEND} {self.privacy}"
 
+    def _transposed(self) -> str:
+        hint = " Each row should be a client: is the table transposed?"
+        return hint if self.num_clients < self.num_classes else ""
+
     def _reason(self) -> str:
         number, wanted = self.num_clients, self.arguments.num_participants
         random, greedy = (self.methods[name].lasting for name in ("random", "greedy"))
         if 2 * wanted > number:
             return f"Selecting {wanted} of {number} clients leaves little choice: select fewer."
         if number < 20:
-            transposed = " Each row should be a client: is the table transposed?"
-            few = f"{number} clients leave little choice."
-            return few + (transposed if number < self.num_classes else "")
+            return f"{number} clients leave little choice.{self._transposed()}"
         if random < 0.25:
             return "Over ten rounds, random selection is already balanced."
         if self.emd < 0.5:
             return "All clients hold a similar mix, so it matters little which of them train."
-        if 2 * min(greedy, self.methods["dubhe"].lasting) > random:
+        if round(greedy, 2) <= round(self.methods["dubhe"].lasting, 2) and 2 * greedy > random:
             return f"Even greedy selection, which sees all labels, only gets to {greedy:.2f}."
         return "Random selection is not far behind."
 

@@ -163,8 +163,9 @@ class Join(Awaiting):
         context = replace(context, run=run)
         context.check_quorum(len(aliases), "part of the epoch", None)
         for reason, number in report.dropped.items():
-            if 2 * number > report.sent and reason in REMEDIES:
-                context = context.noted(f"Most nodes stay out ({reason}); {REMEDIES[reason]}.")
+            if reason in REMEDIES and number > context.settings.max_unregistered * report.sent:
+                stay_out = f"{number} of {report.sent} nodes stay out ({reason})"
+                context = context.noted(f"{stay_out}; {REMEDIES[reason]}.")
         asked = frozenset(self.batch.requests).difference(names.keys() - kept)
         invitation = Invitation(
             identity=identity,

@@ -96,8 +96,9 @@ class Register(Awaiting):
         }
         add_up = partial(terms.vault.add_up, public, fields)
         context, answered, total = context.summed(add_up, vectors, report, "registered")
-        volunteers = joined.invitation.announced.num_volunteers(len(answered))
-        if (remark := terms.rule.remark(volunteers)) is not None:
+        announced, number = joined.invitation.announced, len(answered)
+        remark = terms.rule.remark(number, announced.num_volunteers(number))
+        if remark is not None and not announced.has_agent:
             context = context.noted(remark)
         return context, RegisteredNodes(
             joined=joined,
