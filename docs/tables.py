@@ -114,5 +114,6 @@ _KINDS: Final = {
 }
 
 if __name__ == "__main__":
-    for path in PAGES:
-        path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
+    pages = {path: filled(path.read_text(encoding="utf-8")) for path in PAGES}
+    for path, page in pages.items():
+        path.write_text(page, encoding="utf-8")

@@ -8,11 +8,10 @@ from dubhe_flwr.protocol.node.guards import registration_of
 from dubhe_flwr.protocol.node.memory import Keep, Membership
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.settle import population_and_noise, simulated_noise
-from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.committee import Committee, Member
 from dubhe_flwr.protocol.vaults.vault import Numbers
 from dubhe_flwr.protocol.wire.messages import AppointReply, AppointRequest, OpenReply, OpenRequest
-from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
+from dubhe_flwr.protocol.wire.terms import rule_sum
 
 
 def appoint(
@@ -38,7 +37,7 @@ def open_sum(policy: NodePolicy, joined: Membership, request: OpenRequest, keep:
         raise RefusedError("This node is not a member of the committee.")
     if request.number >= rule.num_sums(joined.terms.frame, joined.member.num_joined):
         raise RefusedError("The rule needs no further sum.")
-    sum_name = SumName(SETTLEMENT if request.number else REGISTRATION, request.number)
+    sum_name = rule_sum(request.number)
     member = vault.check_open(joined.member, sum_name, request)
     keep(replace(joined, member=member))
     noise = _noise(policy, joined, member, request)

@@ -17,7 +17,7 @@ from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.vaults import SumName, Vault
 from dubhe_flwr.protocol.vaults.vault import with_sum
 from dubhe_flwr.protocol.wire.messages import DrawRequest, RuleSum, SettleReply, SettleRequest
-from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
+from dubhe_flwr.protocol.wire.terms import rule_sum
 
 
 def settle(
@@ -35,7 +35,7 @@ def settle(
     registered = registration_of(joined)
     share = share_of_budget(joined, registered.weight, reading_of(registered).num_registered)
     keep(replace(joined, budget=joined.budget.charged(share)))
-    sum_name = SumName(SETTLEMENT, request.number + 1)
+    sum_name = rule_sum(request.number + 1)
     return SettleReply(joined.terms.vault.hide(registered.keys, sum_name, outcome.contribution))
 
 
@@ -119,11 +119,8 @@ def _outcome(
 ) -> Settled | Unsettled:
     """Decrypt a sum and return the rule's outcome."""
     terms, announced, reading = joined.terms, joined.announced, registered.reading
-    num_volunteers = announced.num_volunteers(num_registered)
     num_sums = terms.rule.num_sums(terms.frame, num_registered)
-    if request.number >= num_sums:
-        return Settled(min(1.0, num_volunteers / num_registered))
-    sum_name = SumName(SETTLEMENT if request.number else REGISTRATION, request.number)
+    sum_name = rule_sum(request.number)
     population, deviations = population_and_noise(
         joined, request.number, request.num_clients, num_registered, registered.num_joined
     )

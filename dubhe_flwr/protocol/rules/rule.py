@@ -259,10 +259,7 @@ class Rule(ABC):
         return None
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
-        """Return how many sums a node reads at most, including the sum of the registrations.
-
-        With 0, all nodes are equally likely to volunteer.
-        """
+        """Return how many sums a node reads at most: at least one, the sum of the registrations."""
         del frame, num_clients
         return 1
 

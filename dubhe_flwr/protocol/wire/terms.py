@@ -11,7 +11,7 @@ from dubhe_flwr.core.registration import MAX_REGISTRY_LENGTH
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Rule, announced_rule
-from dubhe_flwr.protocol.vaults import Vault, vault_of
+from dubhe_flwr.protocol.vaults import SumName, Vault, vault_of
 from dubhe_flwr.protocol.wire.announced import VaultName
 from dubhe_flwr.protocol.wire.messages import COMMITTEE, JoinRequest
 from dubhe_flwr.protocol.wire.roster import LARGEST_WEIGHT
@@ -66,6 +66,11 @@ class Terms:
         least = round(FIXED_POINT_SCALE / self.frame.largest_weight**2)
         total = int(sums[:-1].sum())
         return num_clients * least <= total <= num_clients * FIXED_POINT_SCALE
+
+
+def rule_sum(number: int) -> SumName:
+    """Return the name of one of the rule's sums; number 0 is the sum of the registrations."""
+    return SumName(SETTLEMENT if number else REGISTRATION, number)
 
 
 def has_committee(rule: Rule, has_agent: bool) -> bool:

@@ -42,11 +42,15 @@ class LabelCounts:
         sizes, totals = self.counts.sum(axis=1), self.counts.sum(axis=0)
         small, large = int(sizes.argmin()), int(sizes.argmax())
         each = (f"{name} {own}" for name, own in zip(self.classes, totals, strict=True))
-        text = (
-            f"{len(sizes)} clients, {len(totals)} classes, {totals.sum()} samples. "
-            f"Samples of each class: {shown(each)}.\n"
+        of_clients = (
             f"Smallest client: {self.clients[small]} with {sizes[small]} samples. "
             f"Largest client: {self.clients[large]} with {sizes[large]} samples."
+        )
+        if small == large:
+            of_clients = f"Each client has {sizes[small]} samples."
+        text = (
+            f"{len(sizes)} clients, {len(totals)} classes, {totals.sum()} samples. "
+            f"Samples of each class: {shown(each)}.\n{of_clients}"
         )
         return f"{text}\n{self.note}" if self.note else text
 

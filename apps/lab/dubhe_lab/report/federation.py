@@ -60,7 +60,8 @@ def points_of_digits(emd: float, lasting: Sequence[float], distance: Sequence[fl
 
 
 def _points(points: float) -> str:
-    return f"{points:.1f}" if points < _MOST_POINTS else f"{points:.0f} or more"
+    rounded = round(points, 1) + 0.0  # not -0.0
+    return f"{rounded:.1f}" if points < _MOST_POINTS else f"{points:.0f} or more"
 
 
 def _rounded(seconds: float) -> str:
@@ -351,7 +352,7 @@ class FederationStudy:
         costs = [
             (
                 name,
-                *(f"{number:,.0f}" for number in (own.exchanges, own.messages)),
+                *(f"{number:,.{int(number < 10)}f}" for number in (own.exchanges, own.messages)),
                 *(f"{size / 1000:,.1f}" for size in (own.bytes_up, own.bytes_down)),
                 _rounded(own.node_seconds),
             )

@@ -70,8 +70,8 @@ def summary_sentence(results: ComparisonResults) -> str:
         points = 100 * (dubhe.final_accuracy - random.final_accuracy)
         return (
             f"Dubhe's mean accuracy is {dubhe.final_accuracy:.1%} {_over_last(dubhe)}, random "
-            f"selection's {random.final_accuracy:.1%} ({points:+.1f} points); the selected data's "
-            f"mean distance from uniform was {dubhe.mean_emd:.2f} with Dubhe and "
+            f"selection's {random.final_accuracy:.1%} ({points:+.1f} points, one seed); the "
+            f"selected data's mean distance from uniform was {dubhe.mean_emd:.2f} with Dubhe and "
             f"{random.mean_emd:.2f} at random. {dubhe.privacy}".rstrip()
         )
     best, of = max(methods.items(), key=lambda each: each[1].final_accuracy)

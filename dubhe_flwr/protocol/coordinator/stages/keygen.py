@@ -76,16 +76,16 @@ class Keygen(Awaiting):
     ) -> tuple[Context, "ReadyToRegister | Keygen | Join"]:
         """Take the key, or ask another agent."""
         joined, announced = self.joined, self.joined.invitation.announced
-        num_members, key_bits = len(joined.replies), announced.key_bits
+        num_joined, key_bits = len(joined.replies), announced.key_bits
 
         def refuse(_node_id: int, reply: KeygenReply) -> str | None:
             if bool(reply.state) != joined.is_continued:
                 return "no state of the last epoch"
             if announced.in_the_clear:
                 return None
-            if len(reply.sealed_keys) != sealed_bytes(key_bits) * num_members:
+            if len(reply.sealed_keys) != sealed_bytes(key_bits) * num_joined:
                 return "wrong number of sealed keys"
-            if len(reply.signatures or b"") not in {0, SIGNATURE_BYTES * num_members}:
+            if len(reply.signatures or b"") not in {0, SIGNATURE_BYTES * num_joined}:
                 return "wrong number of signatures"
             PublicKey.from_bytes(reply.modulus, key_bits)
             return None
@@ -104,7 +104,7 @@ class Keygen(Awaiting):
         of_agent, mean_examples = joined.replies[agent].public_key, joined.roster.mean_examples
         requests = {
             node_id: RegisterRequest(
-                num_members,
+                num_joined,
                 DeliveredKey(reply.modulus, of_agent, key, next(signed, None)),
                 mean_examples=mean_examples,
                 state=reply.state,

@@ -11,7 +11,7 @@ from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.committee import Committee
 from dubhe_flwr.protocol.wire.messages import OpenReply, OpenRequest, Stage
-from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
+from dubhe_flwr.protocol.wire.terms import rule_sum
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Open(AwaitingMembers):
         joined, last = registered.joined, registered.last_sum
         vault = joined.invitation.terms.vault
         assert isinstance(vault, Committee)  # noqa: S101 - other vaults never get here
-        field = SETTLEMENT if last.number else REGISTRATION
+        field = rule_sum(last.number).field
 
         def refuse(_node_id: int, reply: OpenReply) -> str | None:
             fits = vault.is_release(field, len(joined.replies), reply)
