@@ -146,6 +146,15 @@ def test_late_and_duplicate_replies_of_an_app_are_dropped(journal: Journal, kind
     assert exchange(grid, 0, "query") == expected
 
 
+def test_a_late_reply_joins_no_batch_of_the_app(journal: Journal) -> None:
+    """It waits for the next exchange of Dubhe's, whatever the app sends in between."""
+    grid = faulty(journal, Fault("delay", "join", times=NUM_NODES))
+    assert exchange(grid, 1) == {}
+    assert list(grid.send_and_receive([])) == []
+    assert exchange(grid, 0, "query") == ALL
+    assert exchange(grid, 2) == late(1) | to_all(2)
+
+
 def test_faults_hit_their_stages_only(journal: Journal) -> None:
     """Other stages are not hit, and faults are counted by kind and stage."""
     grid = faulty(journal, Fault("drop_reply", "query"), Fault("error", ("join", "train"), times=3))
