@@ -105,7 +105,7 @@ def test_study_writes_no_file_unless_asked(tmp_path: Path, monkeypatch: pytest.M
         ("study --json /dev/null/a.json", "/dev/null is a file; give the name of a folder."),
         ("study --thresholds 0.7,0.1", "thresholds does not apply to rule=prices; leave one of"),
         ("study --rule paper --coverage 1", "coverage does not apply to rule=paper; leave one of"),
-        ("compare --target 0.5,0.5", "target has 2 shares for 10 classes; give one for each."),
+        ("compare --target 0.5,0.5", "target has 2 shares for 10 classes; give one for each, and"),
         ("study --reference-set 1,52", "reference_set does not apply to rule=prices; leave one of"),
         ("study --rule paper --num-classes 8", "not 8; make 8 its largest size."),
         ("study --num-classes 4 --target 0.5,0.5", "target has 2 shares for 4 classes"),

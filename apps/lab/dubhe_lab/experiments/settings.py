@@ -250,7 +250,8 @@ class ExperimentSettings(CommandSettings):
                 f"not {self.classes}; make {self.classes} its largest size."
             )
         raise SettingsError(
-            f"target has {rule.num_classes} shares for {self.classes} classes; give one for each."
+            f"target has {rule.num_classes} shares for {self.classes} classes; give one for each, "
+            "and none to study your own table."
         )
 
     def protocol_settings(self, method: str = "dubhe") -> Settings:
