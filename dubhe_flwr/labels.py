@@ -103,7 +103,12 @@ def labels_of(data: Any, label: str) -> Any:
         for name in ("targets", "labels"):
             if hasattr(data, name):
                 return _one_each(_flat(getattr(data, name)), data)
-    if len(getattr(data, "tensors", ())) == 2:
+    if hasattr(data, "tensors"):
+        if len(data.tensors) != 2:
+            raise DataError(
+                f"A {type(data).__name__} of {len(data.tensors)} tensors: give the one with the "
+                "labels, such as dataset.tensors[1]."
+            )
         return _flat(data.tensors[1])
     if hasattr(data, "dataset") and (hasattr(data, "indices") or hasattr(data, "sampler")):
         own = np.asarray(labels_of(data.dataset, label))  # a torch Subset or DataLoader

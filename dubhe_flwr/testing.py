@@ -48,7 +48,7 @@ class Fault:
         - "drop_request", "drop_reply": the request or the reply is lost;
         - "error": the node does not see the request, and an error comes back;
         - "kill": the node leaves for good, without an answer;
-        - "delay": the reply comes in a later exchange of Dubhe's;
+        - "delay": the reply comes in a later exchange of the protocol;
         - "duplicate": the node gets the request twice, and the server gets two replies;
         - "reorder": the messages of the batch, and their replies, are shuffled;
         - "corrupt_request", "corrupt_reply": one value of the message's records is changed;
@@ -155,7 +155,7 @@ class FaultyGrid(ForwardingGrid):
         with self._lock:  # strategies with configure_fit send from several threads
             batch = [(message, self._hits(message)) for message in messages]
             replies: list[Message] = []
-            if any(stage_of(message) in STAGES for message, _ in batch):  # no Grid mixes them up
+            if any(stage_of(message) in STAGES for message, _ in batch):  # not with the app's own
                 replies, self._late = self._late, []
             sent = [out for message, hits in batch for out in self._send(message, hits, replies)]
             shuffled = any("reorder" in hits for _, hits in batch)

@@ -160,8 +160,9 @@ class SelectionDriver:
                 return self._nodes.exchange(batch, lambda left: send(left, timeout))
 
         try:
-            begun = self.selector.begin_round(state, server_round, present, eligible)
-            exchanges.state, outcome = begun
+            exchanges.state, outcome = self.selector.begin_round(
+                state, server_round, present, eligible
+            )
             plan = exchanges.finish(outcome, exchange)
         finally:
             self.run.state = exchanges.state

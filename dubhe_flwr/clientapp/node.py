@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cache, cached_property, partial
 from logging import ERROR, INFO, WARNING
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -94,9 +95,9 @@ class Node(Limits):
     trusted_keys : iterable of Ed25519PublicKey, or callable (Context) -> iterable, optional
         The public keys of all nodes, including this node's own. They must reach the node out of
         band, not through the server; see `load_trusted_keys`. If `signing_key` and `trusted_keys`
-        are both set, the node takes part only if the committee, or the agent, proves that it holds
-        trusted keys; these nodes check everyone else by their own lists. If neither is set, the
-        node warns once about what is not protected.
+        are both set, the node takes part only if the members of the committee, or the agent, prove
+        that they hold trusted keys; they check all other nodes against their own lists. If neither
+        is set, the node warns once about what is not protected.
     state_dir : path-like or callable (Context) -> path-like, optional
         The absolute path of a folder on the node's own host. There the node records, across runs,
         how much of its daily limits it has used, how many sums its label counts have entered, and
@@ -145,6 +146,8 @@ class Node(Limits):
             )
         if not isinstance(self.exact_sums, bool):
             raise SettingsError(f"exact_sums={self.exact_sums!r} must be True or False.")
+        if self.state_dir is not None and not callable(self.state_dir):
+            _absolute(self.state_dir)
         _ = self._find_keys  # raises for invalid keys
 
     @cached_property
@@ -167,39 +170,32 @@ class Node(Limits):
             if "opacus" in sys.modules:
                 warn_once(_OPACUS)
         with self._spent(context, policy) as (ledger, save):
-            memory = _kept_memory(context).with_ledger(ledger)
+            memory = _kept_memory(context)
+            memory = memory if ledger is None else memory.with_ledger(ledger)
             session = ClientSession(policy, memory, today=int(time.time() // _DAY))
             try:
                 return session.handle(fields)
             finally:  # decryptions count even if the request is refused
                 if session.memory is not memory:
                     context.state[_RECORD] = config_record(session.memory.to_fields())
-                    save(session.memory.ledger_after(ledger))
+                    save(session.memory.ledger_after(ledger or Ledger()))
 
     @contextmanager
-    def _spent(self, context: Context, policy: NodePolicy) -> Iterator[tuple[Ledger, Save]]:
-        """Yield the node's ledger across runs, and a function to save it; empty if none is kept."""
+    def _spent(self, context: Context, policy: NodePolicy) -> Iterator[tuple[Ledger | None, Save]]:
+        """Yield the node's ledger across runs, if one is kept, and a function to save it."""
         if self.state_dir is None or policy.simulated:
-            yield Ledger(), lambda _ledger: None
+            yield None, lambda _ledger: None
             return
-        folder = _from_owner("state_dir", partial(self._find_folder, context, self.state_dir))
+        found = self.state_dir
+        folder = _from_owner(
+            "state_dir", lambda: _absolute(found(context) if callable(found) else found)
+        )
         # The node id is no help: it changes when the SuperNode restarts.
         identity = str(context.node_config.get("partition-id", ""))
         if policy.pinned is not None:
             identity = policy.pinned.signer.hex()
         with open_ledger(folder, identity) as kept:
             yield kept
-
-    @staticmethod
-    def _find_folder(context: Context, state_dir: StateDir) -> Path:
-        found = state_dir(context) if callable(state_dir) else state_dir
-        folder = Path(found).expanduser()
-        if not folder.is_absolute():
-            raise SettingsError(
-                f"state_dir={str(found)!r} must be an absolute path: each run may start in another "
-                "folder, and the node would lose count."
-            )
-        return folder
 
     def _is_simulated(self, context: Context) -> bool:
         simulated = self.simulated
@@ -310,6 +306,17 @@ def _answer(node: Node, message: Message, context: Context) -> Message:
         code = DAILY_LIMIT if isinstance(error, DailyLimitError) else CLIENT_APP_ERROR
         return Message(Error(code, str(error)), reply_to=message)
     return Message(to_records(reply), reply_to=message)
+
+
+def _absolute(path: str | PathLike[str]) -> Path:
+    """Return the path of `state_dir`; raises `SettingsError` if it is relative."""
+    folder = Path(path).expanduser()
+    if not folder.is_absolute():
+        raise SettingsError(
+            f"state_dir={str(path)!r} must be an absolute path: each run may start in another "
+            "folder, and the node would lose count."
+        )
+    return folder
 
 
 def _from_owner(argument: str, find: Callable[[], ValueT]) -> ValueT:

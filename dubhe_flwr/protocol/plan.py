@@ -116,7 +116,7 @@ class Plan:
     num_registered : int
         Number of registered clients, or of known clients if there is no registration.
     num_tries : int
-        Number of tentative selections: 1 unless an agent chose from several.
+        Number of tentative selections, of which one was taken.
     chosen : int, optional
         Index of the one that trains; None if there was no tentative selection.
     rule : str, optional

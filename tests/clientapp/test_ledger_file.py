@@ -4,15 +4,17 @@ import errno
 import os
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from apis import node_context
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from flwr.app import ConfigRecord
 
 from dubhe_flwr.clientapp.ledger_file import ledger_name, open_ledger
 from dubhe_flwr.clientapp.node import Node
-from dubhe_flwr.errors import DailyLimitError, RefusedError
+from dubhe_flwr.errors import DailyLimitError, RefusedError, SettingsError
 from dubhe_flwr.protocol.node.memory import LabelBudget, Ledger, Memory
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import AppointRequest, JoinRequest, Roster
@@ -96,15 +98,33 @@ def test_a_node_with_pinned_keys_is_known_by_its_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize("folder", ["", "state", Path("state")])
 def test_a_relative_folder_is_refused(folder: str | Path, caplog: pytest.LogCaptureFixture) -> None:
     """It would be another folder whenever a run starts elsewhere."""
+    with pytest.raises(SettingsError, match="must be an absolute path"):
+        Node(lambda _context: COUNTS, state_dir=folder)
     with pytest.raises(RefusedError, match=r"^This node cannot use its argument state_dir"):
-        join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=folder))
+        join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=lambda _context: folder))
     assert "must be an absolute path" in caplog.text
 
 
 def test_nodes_that_share_a_folder_do_not_wait_for_each_other(tmp_path: Path) -> None:
     """One of them may be reading its label counts for minutes."""
+    node = Node(lambda _context: COUNTS, state_dir=tmp_path)
+    other = Thread(target=join_in_a_new_run, args=(node, 4), daemon=True)
     with open_ledger(tmp_path, "3"):
-        join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path), partition=4)
+        other.start()
+        other.join(timeout=60.0)
+        assert not other.is_alive()
+
+
+def test_the_current_label_counts_are_remembered_without_a_folder() -> None:
+    """However many others have spent more: only then do the most expensive ones stay."""
+    node, context = Node(lambda _context: COUNTS), node_context(3)
+    budget = LabelBudget().of(tuple(COUNTS)).charged(0.25)
+    for number in range(64):
+        budget = budget.of((number, 1)).charged(0.5)
+    memory = Memory(budget=budget.of(tuple(COUNTS)))
+    context.state["dubhe"] = ConfigRecord({**memory.to_fields()})
+    node.handle(Envelope(b"e" * 16, "join", 1).seal(JOIN), context)
+    assert Memory.from_fields(dict(context.state["dubhe"].items())).budget.spent == 0.25
 
 
 def test_a_simulated_node_keeps_nothing(tmp_path: Path) -> None:

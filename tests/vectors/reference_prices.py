@@ -47,7 +47,8 @@ class Terms:
     @property
     def sum_budget(self) -> float:
         """Return the budget of sums: how many a node's label counts may enter."""
-        return int(4 * self.sigma**2) if self.sigma and not self.drowns else float("inf")
+        has_limit = self.sigma and self.has_prices and not self.drowns
+        return int(4 * self.sigma**2) if has_limit else float("inf")
 
     @property
     def most_sums(self) -> int:

@@ -58,5 +58,6 @@ class PrivacyBound:
             f"At worst the noisy sums reveal epsilon {self.epoch:.0f} about the largest client "
             f"in this registration period ({sums}), and {self.budget:.0f} about any client once "
             f"its budget of {self.most_sums} sums is spent, at delta 1e-5. This bound is weak. The "
-            "attacks that we measured learned little about the median client, and more about some."
+            "attacks that we measured learned little about the median client, and more about some. "
+            "With tries, agents also read exact sums."
         )

@@ -77,9 +77,9 @@ class Epoch:
     @property
     def privacy(self) -> PrivacyBound | None:
         """Bound on what the noisy sums reveal about one client; None if sums are exact."""
-        volunteers = self.announced.num_volunteers(self.num_registered)
-        num_sums = self.last_sum.number + 1
-        return self.terms.rule.privacy(self.terms.frame, volunteers, num_sums)
+        number, num_sums = self.num_registered, self.last_sum.number + 1
+        volunteers = self.announced.num_volunteers(number)
+        return self.terms.rule.privacy(self.terms.frame, number, volunteers, num_sums)
 
     @property
     def sums_per_agent(self) -> int:

@@ -53,10 +53,11 @@ def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudg
     without keeping it.
     """
     budget, latest = joined.budget, reading.probability
-    num_volunteers = joined.announced.num_volunteers(reading.num_registered)
-    share = num_volunteers / reading.num_registered
-    is_average, terms = latest == min(1.0, share), joined.terms
-    if is_average or terms.rule.sum_budget(terms.frame, num_volunteers) is None:
+    num_clients, terms = reading.num_registered, joined.terms
+    num_volunteers = joined.announced.num_volunteers(num_clients)
+    share = num_volunteers / num_clients
+    is_average = latest == min(1.0, share)
+    if is_average or terms.rule.sum_budget(terms.frame, num_clients, num_volunteers) is None:
         return latest, budget
     if budget.keeps_probability:
         return min(1.0, budget.probability * share), budget

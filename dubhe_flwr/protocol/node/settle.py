@@ -64,7 +64,8 @@ def share_of_budget(joined: Membership, weight: float, num_clients: int) -> floa
     above 1, a sum counts as w^2 sums, so the budget gives the same bound for every weight.
     """
     terms = joined.terms
-    most = terms.rule.sum_budget(terms.frame, joined.announced.num_volunteers(num_clients))
+    volunteers = joined.announced.num_volunteers(num_clients)
+    most = terms.rule.sum_budget(terms.frame, num_clients, volunteers)
     return 0.0 if most is None else max(1.0, min(weight, terms.rule.heaviest)) ** 2 / most
 
 

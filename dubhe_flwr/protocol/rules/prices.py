@@ -158,12 +158,12 @@ class Prices(Rule):
         del num_clients
         return min(_MOST_SUMS, 2 * self._budget(frame) // 3) if self.noise else _MOST_SUMS
 
-    def sum_budget(self, frame: Frame, num_volunteers: int) -> int | None:
+    def sum_budget(self, frame: Frame, num_clients: int, num_volunteers: int) -> int | None:
         """Return ``4 sigma^2``: averaging more sums than that would remove too much of the noise.
 
-        None without noise, or if the pool is too small for prices, so that labels enter no sum.
+        None without noise, or without prices, when labels enter no sum.
         """
-        has_limit = self.noise and not self._drowns(num_volunteers)
+        has_limit = self.noise and self.can_continue(num_clients, num_volunteers)
         return self._budget(frame) if has_limit else None
 
     @property
@@ -171,9 +171,11 @@ class Prices(Rule):
         """1.2 with noise, since heavier nodes would soon spend their budgets; no limit without."""
         return _HEAVIEST if self.noise else inf
 
-    def privacy(self, frame: Frame, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
+    def privacy(
+        self, frame: Frame, num_clients: int, num_volunteers: int, num_sums: int
+    ) -> PrivacyBound | None:
         """Return epsilon for the epoch and the budget; None without noise, or without prices."""
-        most = self.sum_budget(frame, num_volunteers)
+        most = self.sum_budget(frame, num_clients, num_volunteers)
         if most is None:
             return None
         heaviest = min(frame.largest_weight, self.heaviest)
@@ -242,19 +244,15 @@ class Prices(Rule):
         return [Unsettled(*both, kept) for both in zip(found, told, strict=True)]
 
     def remark(self, num_clients: int, num_volunteers: int) -> str | None:
-        """Return a note if there are no prices."""
-        if self.can_continue(num_clients, num_volunteers):
+        """Return a note if the pool is too small for prices."""
+        if not self._drowns(num_volunteers):
             return None
         pool = min(num_volunteers, num_clients)
-        why = (
-            f"below {LEAST_VOLUNTEERS}, noise would drown the sums"
-            if self._drowns(num_volunteers)
-            else "all nodes volunteer"
-        )
         return (
             f"A pool of {pool} volunteers out of {num_clients} nodes is too small for prices: "
-            f"{why}. So clients are chosen at random. To balance rounds all the same, set "
-            "determination=Tries(20), which uses exact sums, or connect more nodes."
+            f"below {LEAST_VOLUNTEERS}, noise would drown the sums. So clients are chosen at "
+            "random. To balance rounds all the same, set determination=Tries(20), which uses exact "
+            "sums, or connect more nodes."
         )
 
     def _drowns(self, num_volunteers: int) -> bool:

@@ -286,13 +286,13 @@ class Rule(ABC):
         del num_clients, num_volunteers
         return None
 
-    def sum_budget(self, frame: Frame, num_volunteers: int) -> int | None:
+    def sum_budget(self, frame: Frame, num_clients: int, num_volunteers: int) -> int | None:
         """Return how many sums with this epoch's noise a node's label counts may enter.
 
         This is the node's budget. Across epochs, the node adds up the share of it that each sum
         uses, until its label counts change. None if there is no limit.
         """
-        del frame, num_volunteers
+        del frame, num_clients, num_volunteers
         return None
 
     @property
@@ -304,9 +304,11 @@ class Rule(ABC):
         """
         return inf
 
-    def privacy(self, frame: Frame, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
+    def privacy(
+        self, frame: Frame, num_clients: int, num_volunteers: int, num_sums: int
+    ) -> PrivacyBound | None:
         """Return the privacy bound after `num_sums` sums of an epoch; None if sums are exact."""
-        del frame, num_volunteers, num_sums
+        del frame, num_clients, num_volunteers, num_sums
         return None
 
     def announced(self) -> dict[str, Any]:

@@ -50,8 +50,8 @@ class Roster:
     def mean_examples(self) -> float | None:
         """Mean number of samples, if nodes are weighted; robust to a node that lies.
 
-        It has two digits, since an exact mean would tell all nodes how many samples a node has that
-        joins or leaves.
+        It has two significant digits, since an exact mean would tell every node how many samples a
+        joining or leaving node has.
         """
         if not self.num_examples:
             return None

@@ -159,6 +159,20 @@ def test_the_verdict_says_why(
     assert found.verdict.count("Dubhe helps") + found.verdict.count("hardly helps") == 1
 
 
+def test_no_gain_is_promised_where_chance_selects() -> None:
+    """The verdict says so and names the remedy, unless all clients train anyway."""
+    counts = np.eye(4, dtype=int).repeat(3, axis=0) * 40 + 1
+    found = study(counts, num_participants=4)
+    assert found.helps == "not"
+    assert "So clients are chosen at random." in found.verdict
+    assert "Tries(20)" in found.verdict
+    assert "points" not in found.verdict
+    assert "strategy = Dubhe(" not in str(found)
+    assert "leaves little choice" in study(counts, num_participants=12).verdict
+    tried = study(counts, num_participants=4, determination=Tries(20))
+    assert "at random. To balance" not in tried.verdict
+
+
 def test_points_are_predicted_only_where_the_formula_was_fitted() -> None:
     """The verdict gives points where the formula was fitted, else a range, as on the docs page."""
     found = replace(skewed(), num_classes=10, sizes=(25, 25, 25), emd=0.5)

@@ -89,8 +89,12 @@ def test_a_rule_works_with_a_registration_alone() -> None:
     frame = Frame(4, 9)
     assert (Rule.settlement_slots(rule, frame), Rule.num_sums(rule, frame, 9)) == (None, 1)
     assert (rule.target, rule.hides_clients) == (None, False)
-    assert (rule.can_continue(9, 3), rule.sum_budget(frame, 3), rule.heaviest) == (False, None, inf)
-    assert rule.privacy(frame, 3, 1) is None
+    assert (rule.can_continue(9, 3), rule.sum_budget(frame, 9, 3), rule.heaviest) == (
+        False,
+        None,
+        inf,
+    )
+    assert rule.privacy(frame, 9, 3, 1) is None
     with pytest.raises(RefusedError, match="cannot continue an earlier epoch"):
         rule.continued(Own(np.ones(4, int)), Population(frame, 9, 3, 3), (0.5,))
     assert rule.describe((0.5,)) == repr(rule)

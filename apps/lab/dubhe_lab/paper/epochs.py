@@ -72,7 +72,7 @@ def _measure(
     owns = [Own(row, rng=rng) for row in counts]
     openings = np.array([rule.contribution(own, first) for own in owns])
     of_first, cost = (
-        1.0 / (rule.sum_budget(each.frame, volunteers) or 1) for each in (first, later)
+        1.0 / (rule.sum_budget(each.frame, number, volunteers) or 1) for each in (first, later)
     )
     budgets, present, found = [LabelBudget()] * len(owns), np.arange(number), []
     state: tuple[float, ...] = ()

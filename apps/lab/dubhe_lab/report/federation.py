@@ -171,7 +171,8 @@ class FederationStudy:
         asked = self.arguments
         volunteers = volunteers_of(asked.determined.pool, asked.num_participants, self.num_clients)
         remark = asked.rule.remark(self.num_clients, volunteers)
-        return None if asked.determined.has_agent else remark
+        has_choice = self.num_clients > asked.num_participants
+        return remark if has_choice and not asked.determined.has_agent else None
 
     @property
     def helps(self) -> str:
@@ -180,7 +181,10 @@ class FederationStudy:
 
     @property
     def verdict(self) -> str:
-        """Three paragraphs: the verdict with its reason, the distances, and the gain."""
+        """Three paragraphs: the verdict with its reason, the distances, and the gain.
+
+        Only the first one if chance selects.
+        """
         random, dubhe = (self.methods[name] for name in ("random", "dubhe"))
         is_near = 2 * self.arguments.num_participants > self.num_clients
         if self.chance:

@@ -164,8 +164,8 @@ class Join(Awaiting):
         context.check_quorum(len(aliases), "part of the epoch", None)
         for reason, number in report.dropped.items():
             # Nodes that decline may be those with a rare class, so fewer of them matter.
-            few = context.settings.max_unregistered if reason in REMEDIES_OF_DECLINED else 0.5
-            if reason in REMEDIES and number > few * report.sent:
+            least = context.settings.max_unregistered if reason in REMEDIES_OF_DECLINED else 0.5
+            if reason in REMEDIES and number > min(least, 0.5) * report.sent:
                 stay_out = f"{number} of {report.sent} nodes stay out ({reason})"
                 context = context.noted(f"{stay_out}; {REMEDIES[reason]}.")
         asked = frozenset(self.batch.requests).difference(names.keys() - kept)

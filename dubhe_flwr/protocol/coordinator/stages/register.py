@@ -98,7 +98,8 @@ class Register(Awaiting):
         context, answered, total = context.summed(add_up, vectors, report, "registered")
         announced, number = joined.invitation.announced, len(answered)
         remark = terms.rule.remark(number, announced.num_volunteers(number))
-        if remark is not None and not announced.has_agent:
+        has_choice = number > announced.num_participants
+        if remark is not None and has_choice and not announced.has_agent:
             context = context.noted(remark)
         return context, RegisteredNodes(
             joined=joined,

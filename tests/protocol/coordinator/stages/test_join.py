@@ -149,10 +149,10 @@ class TestNumberOfClasses:
     """A rule that works with any number of classes uses the number that most nodes report."""
 
     @staticmethod
-    def coins(*lengths: int) -> Nodes:
+    def coins(*lengths: int, **settings: Any) -> Nodes:
         """Return nodes with these numbers of classes."""
         counts = [np.arange(1, length + 1) for length in lengths]
-        return dubhe(counts, num_participants=4, rule=Exchanges())
+        return dubhe(counts, num_participants=4, rule=Exchanges(), **settings)
 
     def test_nodes_with_another_number_of_classes_stay_out(self) -> None:
         """The log names their alias and number; they declined, and cause no early registration."""
@@ -169,13 +169,13 @@ class TestNumberOfClasses:
 
     def test_a_note_says_why_many_nodes_stay_out(self) -> None:
         """A run without them would go unnoticed; some may have other reasons."""
-        for num_failing, noted in ((1, False), (2, True)):
-            nodes = self.coins(*[5] * 9)
+        for num_failing, share, noted in ((1, 0.2, False), (2, 0.2, True), (5, 0.8, True)):
+            nodes = self.coins(*[5] * 9, max_unregistered=share)
             wills(nodes, [7], lambda _round: False)
             for node_id in nodes.ids[:num_failing]:
                 set_policy(nodes, node_id, label_counts=lambda: [5])
             plan = nodes.play(1)
-            remedy = "2 of 9 nodes stay out (invalid label counts); make label_counts return a list"
+            remedy = f"{num_failing} of 9 nodes stay out (invalid label counts); make label_counts"
             assert any(note.startswith(remedy) for note in plan.notes) == noted
 
     def test_the_error_says_why_most_nodes_stay_out(self) -> None:
