@@ -20,7 +20,7 @@ from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 def test_one_sentence_whatever_does_not_add_up(covered: tuple[int, int]) -> None:
     """Sums over fewer or more than K = 4 clients, or no sums; the refusal does not say which."""
     nodes = federation()
-    agent, request = next_request(nodes, Stage.PARTICIPATE)
+    agent, request = next_request(nodes, Stage.SETTLE)
     nodes.handle(agent, request)
     own, header = joined(nodes, agent), {k: request[k] for k in ("epoch", "version")}
     sums = [encrypted(own, DISTRIBUTION, [SCALE * k, 0, 0, 0, SCALE * k]) for k in covered]

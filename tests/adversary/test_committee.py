@@ -35,7 +35,6 @@ from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.committee import (
     CANDIDATES,
     SEALED_GROUP_KEY_BYTES,
-    UNPROVEN,
     UNUSABLE_GROUP_KEY,
     Committee,
     Member,
@@ -45,7 +44,15 @@ from dubhe_flwr.protocol.vaults.committee import (
     _pad_name,
     _release_key,
 )
-from dubhe_flwr.protocol.wire.messages import JoinStatus, OpenReply, OpenRequest
+from dubhe_flwr.protocol.wire.codec import encode
+from dubhe_flwr.protocol.wire.messages import (
+    JoinStatus,
+    OpenReply,
+    OpenRequest,
+    ParticipateRequest,
+    RuleSum,
+    SettleRequest,
+)
 from dubhe_flwr.protocol.wire.roster import split
 from dubhe_flwr.protocol.wire.terms import REGISTRATION
 from dubhe_flwr.rules import Paper, Prices, Tries
@@ -164,7 +171,7 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number() -> None:
     requests: Any = batch.requests
     outcome: Any = nodes.step(nodes.deliver(batch))
     keys, request = registered(nodes, others[0]).keys, outcome.requests[others[0]]
-    sums = vault.read(keys, SumName(REGISTRATION), request.sums + request.proofs, N)
+    sums = vault.read(keys, SumName(REGISTRATION), request.rule_sum.sums + request.proofs, N)
     left = sums - sum(contribution_of(nodes, node_id) for node_id in nodes.ids)
     rule = joined(nodes, victim).terms.rule
     deviations: Any = rule.deviations(population_of(nodes, victim), 0)
@@ -206,7 +213,7 @@ class TestAMember:
 
         refuses(outsider, "not a member")
         refuses(member, "9 of 20", covered=few)
-        refuses(member, "has not received the previous sum", number=1, total=later)
+        refuses(member, "has not opened the previous sum", number=1, total=later)
         refuses(member, "needs no further sum", number=9, total=later)
         first = open_with(nodes, batch, member, covered=most)
         again = open_with(nodes, batch, member, covered=most, sequence=100)
@@ -544,17 +551,6 @@ class TestALie:
         with pytest.raises(RefusedError, match="Member 2 of the committee has not proved"):
             settle_with(nodes, b"".join([total, covered, *parts]), b"".join(proofs))
 
-    def test_a_node_complains_once_in_an_epoch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """With a rule of one sum, liars that complain at each draw count only at the first."""
-        monkeypatch.setattr(Prices, "num_sums", lambda *_: 1)
-        nodes = federation(registration_interval=9, rounds_per_draw=1)
-        liars = [nodes.ids[row] for row in (6, 8, 12)]
-        alter(nodes, Stage.PARTICIPATE, lambda _reply: NodeFailure(UNPROVEN[0]), liars)
-        first, *later = nodes.rounds(1, 3)
-        assert any("0 has not proved the sum to 6, 8, 12:" in note for note in first.notes)
-        assert not any(plan.notes for plan in later)
-        assert nodes.state.run.failures == dict.fromkeys([*liars, nodes.ids[0]], 1)
-
     def test_a_lost_member_is_replaced(self) -> None:
         """The member is asked once more; then all nodes register again, with another committee."""
         nodes = federation()
@@ -771,9 +767,8 @@ def settle_with(nodes: Nodes, sums: bytes, proofs: bytes) -> None:
     """Give a sum to the node with these proofs."""
     place = joined(nodes, nodes.ids[12])
     header = {"epoch": place.epoch, "stage": "settle", "sequence": 99, "version": 1}
-    told = {"sums": sums, "num-clients": N, "number": 0, "proofs": proofs}
-    draws = {"first-round": 1, "num-rounds": 1, "num-tries": 1}
-    nodes.handle(nodes.ids[12], {**header, **told, **draws})
+    request = SettleRequest(RuleSum(sums, N, 0), ParticipateRequest(1, 1, 1), proofs)
+    nodes.handle(nodes.ids[12], {**header, **encode(request)})
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,10 @@ def played(rule: Any, determination: Tries, lie: Any) -> Any:
 
 def always(stage: str, reply: Any) -> Any:
     """Say yes, always."""
-    if stage != "participate":
+    if stage not in {"settle", "participate"} or "contribution" in reply:
         return reply
-    return {**reply, "decisions": b"\xff" * len(reply["decisions"])}
+    name = "decisions" if stage == "participate" else "draws.decisions"
+    return {**reply, name: b"\xff" * len(reply[name])}
 
 
 def spoiling(stage: str, reply: Any) -> Any:

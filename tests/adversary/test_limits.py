@@ -41,7 +41,7 @@ MEGABYTES = 2**20
     ("stage", "name", "unit"),
     [
         (Stage.DETERMINE, "num-tries", b"\0"), (Stage.DETERMINE, "sums", b"\0"),
-        (Stage.PARTICIPATE, "sums", b"\0"), (Stage.KEYGEN, "roster.public-keys", b"\0"),
+        (Stage.SETTLE, "rule-sum.sums", b"\0"), (Stage.KEYGEN, "roster.public-keys", b"\0"),
         (Stage.JOIN, "rule-settings", " "),
     ],
 )  # fmt: skip
@@ -83,10 +83,10 @@ def test_no_array_is_as_long_as_the_server_says() -> None:
 
 def test_a_million_draws_are_refused_before_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server asks for 2^20 draws in a request, the most that a message may ask for."""
-    monkeypatch.setattr("dubhe_flwr.protocol.node.round.private_draws", lambda _number: 1 // 0)
-    monkeypatch.setattr("dubhe_flwr.protocol.node.settle.decrypted_sum", lambda *_: 1 // 0)
     nodes = federation(policy=REAL)
-    node_id, request = next_request(nodes, Stage.PARTICIPATE)
+    nodes.play(1)
+    node_id, request = next_request(nodes, Stage.PARTICIPATE, 2)
+    monkeypatch.setattr("dubhe_flwr.protocol.node.round.private_draws", lambda _number: 1 // 0)
     refuses(nodes, node_id, {**request, "num-tries": 2**20}, RefusedError, DAY)
     session = ClientSession(nodes.policies[node_id], nodes.session(node_id).memory)
     with pytest.raises(RefusedError, match="draws of this epoch are used up"):

@@ -11,6 +11,7 @@ from protocol.nodes import (
     federation,
     next_request,
     refuses,
+    seal,
     secret_prime,
     slots_of,
     with_slots,
@@ -20,9 +21,10 @@ from dubhe_flwr.errors import ProtocolError, RefusedError
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node import guards
+from dubhe_flwr.protocol.wire.messages import ParticipateRequest
 
 INVALID_SUM = r"^The sum is not valid\.$"
-DRAW = {"first-round": 1, "num-rounds": 1, "num-tries": 1}
+DRAW = ParticipateRequest(1, 1, 1)
 Nodes = Federation[CoordinatorState]
 Change = Callable[[Nodes, int, Fields, Any], Any]
 
@@ -30,13 +32,13 @@ Change = Callable[[Nodes, int, Fields, Any], Any]
 def multiple_of_a_prime(nodes: Nodes, node_id: int, request: Any, _slots: Any) -> Fields:
     """Return a ciphertext whose decryption would reveal the key."""
     prime = secret_prime(nodes, node_id)
-    return {**request, "sums": prime.to_bytes(len(request["sums"]), "big")}
+    return {**request, "rule-sum.sums": prime.to_bytes(len(request["rule-sum.sums"]), "big")}
 
 
 FORGED: list[tuple[int, Change]] = [
     *((exchange, multiple_of_a_prime) for exchange in (0, 1)),
     *((exchange, lambda n, i, r, s: with_slots(n, i, r, s * 0)) for exchange in (0, 1)),
-    (0, lambda n, _i, r, _s: {**r, "num-clients": len(n.ids) - 1}),
+    (0, lambda n, _i, r, _s: {**r, "rule-sum.num-clients": len(n.ids) - 1}),
 ]
 """Some forged requests; the vectors have all that a node refuses."""
 
@@ -51,15 +53,17 @@ def test_a_forged_sum_ends_the_epoch_for_the_node(exchange: int, forge: Change) 
         nodes.handle(node_id, forged)
     with pytest.raises(RefusedError, match="no sum of this epoch, or refused one"):
         guards.reading_of(registered(nodes, node_id))  # so it cannot be an agent either
-    for request in ({**each, "sequence": 50} for each in (honest, forged)):
-        for later in (request, {**request, **DRAW, "stage": "participate"}):
-            refuses(nodes, node_id, later, RefusedError, "A sum of this epoch was refused")
+    for request in (honest, forged):
+        later = {**request, "sequence": 50}
+        refuses(nodes, node_id, later, RefusedError, "A sum of this epoch was refused")
+    draw = seal(nodes.session(node_id).memory.epoch, Stage.PARTICIPATE, 50, DRAW)
+    refuses(nodes, node_id, draw, RefusedError, "no sum of this epoch, or refused one")
 
 
 def test_four_hundred_forged_sums_get_one_answer() -> None:
     """Each sum is nine times one client and another client once; a node reads only the first."""
     nodes = federation()
-    node_id, request = next_request(nodes, Stage.PARTICIPATE)
+    node_id, request = next_request(nodes, Stage.SETTLE)
     width = len(slots_of(nodes, node_id, request))
     answered = 0
     for sequence in range(100, 500):
@@ -67,7 +71,7 @@ def test_four_hundred_forged_sums_get_one_answer() -> None:
         try:
             nodes.handle(node_id, {**forged, "sequence": sequence})
         except ProtocolError as error:
-            assert "a different sum was already read" in str(error).lower()  # noqa: PT017
+            assert "needs no further sum" in str(error)  # noqa: PT017
         else:
             answered += 1
     assert answered == 1
@@ -77,5 +81,6 @@ def test_four_hundred_forged_sums_get_one_answer() -> None:
 def test_too_few_or_too_many_clients_cost_nothing(number: int) -> None:
     """Such a sum is refused before it is decrypted, so the honest sum still counts."""
     nodes, node_id, request = asked_to_settle()
-    refuses(nodes, node_id, {**request, "num-clients": number}, RefusedError, "too few or too")
+    forged = {**request, "rule-sum.num-clients": number}
+    refuses(nodes, node_id, forged, RefusedError, "covers too few or too many")
     nodes.handle(node_id, request)

@@ -40,8 +40,8 @@ def test_draws_are_private_unless_both_sides_say_otherwise(
     monkeypatch.setattr(PRIVATE_DRAWS, np.zeros)
     nodes = federation(policy={"simulated": simulated}, seed=seed, simulation=None)
     nodes.play(1)
-    replies: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.PARTICIPATE]
-    assert [reply["decisions"] for reply in replies] == [b"\xf0"] * NUM_CLIENTS
+    replies: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.SETTLE]
+    assert [reply["draws.decisions"] for reply in replies] == [b"\xf0"] * NUM_CLIENTS
 
 
 @pytest.mark.parametrize("simulation", ["plain", "encrypted"])

@@ -58,7 +58,7 @@ def some_epochs(nodes: Nodes) -> tuple[list[tuple[str, ...]], list[int]]:
         assert plan.notes == ()
         assert is_warm(nodes) == (server_round > 1)
         chosen.append(plan.aliases)
-        sums.append(epoch_of(nodes).last_sum.number + 1)
+        sums.append(epoch_of(nodes).num_rule_sums)
     return chosen, sums
 
 
@@ -169,7 +169,7 @@ def test_an_epoch_whose_prices_too_few_know_is_not_continued(
     nodes = real_nodes()
     with altered(nodes, Stage.SETTLE, lost, [nodes.ids[row] for row in away]):
         nodes.play(1)
-    assert epoch_of(nodes).last_sum.num_clients == 20 - len(away)
+    assert len(epoch_of(nodes).registered) == 20 - len(away)
     plan = nodes.play(2)
     assert not plan.fallback
     assert [note[: len(said)] for note, said in zip(plan.notes, noted, strict=True)] == noted

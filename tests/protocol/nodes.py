@@ -40,13 +40,13 @@ SCALE = 2**20
 
 _READING = {"joined.registered.has-refused"} | {
     f"joined.registered.reading.{name}"
-    for name in ("digests", "num-registered", "probability", "state")
+    for name in ("num-sums", "num-registered", "probability", "state")
 }
 _CHARGES: dict[str, set[str]] = {
     Stage.KEYGEN: {"joined.was-appointed"},
     Stage.DETERMINE: {"joined.registered.num-sums"},
     Stage.SETTLE: _READING,
-    Stage.PARTICIPATE: _READING | {"allowance.num-draws"},
+    Stage.PARTICIPATE: {"allowance.num-draws"},
 }
 """What a refused request of a stage may cost."""
 
@@ -118,14 +118,15 @@ def asked_to_settle(exchange: int = 0) -> tuple[Federation[CoordinatorState], in
 
 def with_slots(nodes: Federation[Any], node_id: int, request: Fields, slots: Any) -> Fields:
     """Return the request with another sum."""
-    field = SETTLEMENT if request["number"] else REGISTRATION
-    return {**request, "sums": encrypted(joined(nodes, node_id), field, np.ravel(slots))}
+    field = SETTLEMENT if request["rule-sum.number"] else REGISTRATION
+    total = encrypted(joined(nodes, node_id), field, np.ravel(slots))
+    return {**request, "rule-sum.sums": total}
 
 
 def slots_of(nodes: Federation[Any], node_id: int, request: Any) -> NDArray[np.int64]:
     """Return what the sum of a request holds."""
-    field = SETTLEMENT if request["number"] else REGISTRATION
-    return decrypted(joined(nodes, node_id), field, request["sums"])
+    field = SETTLEMENT if request["rule-sum.number"] else REGISTRATION
+    return decrypted(joined(nodes, node_id), field, request["rule-sum.sums"])
 
 
 def refuses(

@@ -78,5 +78,5 @@ def test_impossible_counts_exclude_only_their_node(simulation: str, told: Any) -
     if simulation == "encrypted":
         replies: list[Any] = [e.reply for e in nodes.exchanges if e.node_id != spoilt]
         assert not any("label-counts" in reply for reply in replies)
-        asked = {e.node_id for e in nodes.exchanges if e.stage == Stage.PARTICIPATE}
+        asked = {e.node_id for e in nodes.exchanges if e.stage == Stage.SETTLE}
         assert asked == set(nodes.ids) - {spoilt}

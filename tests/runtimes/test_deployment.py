@@ -38,21 +38,21 @@ def test_a_run_survives_nodes_that_die_or_stall(tmp_path: Path) -> None:
     """Nodes run a reviewed app only, and train both rounds, though two die and one stalls."""
     halts = tmp_path / "halts"
     halts.mkdir()
-    for asked in ("register-0", "participate-1", "train-any"):
+    for asked in ("register-0", "settle-1", "train-any"):
         (halts / asked).touch()
-    settings = f'stage-timeout={STAGE_TIMEOUT} halts="{halts}"'
-    with Federation(tmp_path / "home", 5) as federation, ThreadPoolExecutor(1) as executor:
+    settings = f'stage-timeout={STAGE_TIMEOUT} halts="{halts}" expected-nodes=6'
+    with Federation(tmp_path / "home", 6) as federation, ThreadPoolExecutor(1) as executor:
         # An app submitted from a folder has no signature.
         unsigned = ("flwr", "run", str(APP), CONNECTION, "--stream", "--run-config", settings)
         output = federation.processes.run(*unsigned)
-        assert "of 5 clients selected" not in output
-        assert "error from 5 nodes" in output, output[-4000:]
+        assert "clients selected" not in output
+        assert "error from 6 nodes" in output, output[-4000:]
         run = executor.submit(federation.run, APP, settings)
         dying = halted(halts, "register")
         federation.processes.signal(f"supernode-{dying}", signal.SIGKILL)
-        stalling = halted(halts, "participate")
+        stalling = halted(halts, "settle")
         federation.processes.signal(f"supernode-{stalling}", signal.SIGSTOP)
-        (halts / f"halted-participate-{stalling}").unlink()
+        (halts / f"halted-settle-{stalling}").unlink()
         trained = halted(halts, "train")  # the run no longer waits for the one that stalls
         federation.processes.signal(f"supernode-{trained}", signal.SIGKILL)
         federation.processes.signal(f"supernode-{stalling}", signal.SIGCONT)
@@ -60,7 +60,7 @@ def test_a_run_survives_nodes_that_die_or_stall(tmp_path: Path) -> None:
     assert status == "finished:completed", output[-4000:]
     assert output.count("of 4 clients selected") == 2, output[-4000:]
     assert "register: 1 reply dropped: no reply" in output
-    assert "participate: 1 reply dropped: no reply" in output
+    assert "settle: 1 reply dropped: no reply" in output
     assert len({dying, stalling, trained}) == 3
     assert "final model: [2.0, 2.0]" in output
 

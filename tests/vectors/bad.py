@@ -52,15 +52,16 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
     ],
     "register request without a key": [_LONE],
     "settle request": [
-        {"num-clients": 0}, {"number": -1}, {"num-rounds": 0}, {"num-tries": None},
+        {"rule-sum.sums": None}, {"rule-sum.num-clients": 0}, {"rule-sum.number": -1},
+        {"draws.first-round": None}, {"draws.num-rounds": 0}, {"draws.num-tries": 2**20 // 5 + 1},
     ],
     "settle reply": [{"draws.decisions": b"\x06", "draws.unwilling": b"\x08"}],
     "settle reply, settled": [
         {"finding": [0.5] * 65}, {"finding": bytes(12)}, {"draws.unwilling": None},
     ],
     "participate request": [
-        {"num-clients": 0}, {"number": -1}, {"first-round": 0}, {"num-rounds": 0},
-        {"num-tries": 0}, {"num-tries": -1}, {"num-tries": 2**20 // 5 + 1},
+        {"rule-sum.number": 0}, {"first-round": 0}, {"num-rounds": 0}, {"num-tries": 0},
+        {"num-tries": -1}, {"num-tries": None}, {"num-tries": 2**20 // 5 + 1},
     ],
     "determine request": [
         {"num-tries": [5, 0]}, {"num-tries": [6, -1]}, {"num-tries": b""}, {"num-tries": None},

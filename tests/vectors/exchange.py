@@ -30,14 +30,11 @@ ROWS = (
     [[1000 * own + place for place in range(15)] for own in (1, 2, 3)],
 )
 NOISE = [[1] + [0] * 14, [0, 0, 0, -1] + [0] * 11, [0, 2] + [0] * 13]
-_DRAW: dict[str, Any] = {
-    "sums": b"\x02" * 128,
-    "num-clients": 100,
-    "number": 0,
-    "first-round": 7,
-    "num-rounds": 5,
-    "num-tries": 10,
-}
+_DRAW: dict[str, Any] = {"first-round": 7, "num-rounds": 5, "num-tries": 10}
+_SUM: dict[str, Any] = {
+    "rule-sum.sums": b"\x02" * 128, "rule-sum.num-clients": 100, "rule-sum.number": 0,
+    "draws.first-round": 7, "draws.num-rounds": 5, "draws.num-tries": 10,
+}  # fmt: skip
 
 
 def messages() -> Iterator[Case]:
@@ -86,8 +83,8 @@ def messages() -> Iterator[Case]:
         ("register", " without a key", {"num-joined": 1}),
         ("register", " in an epoch that goes on", {"num-joined": 1, "state": bytes(208)}),
         ("open", "", opened),
-        ("settle", "", _DRAW),
-        ("settle", " with proofs", _DRAW | {"proofs": bytes(48)}),
+        ("settle", "", _SUM),
+        ("settle", " with proofs", _SUM | {"proofs": bytes(48)}),
         ("participate", "", _DRAW),
         ("determine", "", {"sums": b"\x03" * 640, "num-tries": [3, 2]}),
     ]

@@ -469,13 +469,6 @@ def best_candidate(sums: Sequence[int], num_classes: int) -> int:
     return distances.index(min(distances))
 
 
-def default_candidate(announced: Announced) -> int:
-    """Return the candidate used until a search is finished."""
-    found = candidates(announced)
-    paper = reference_set(announced) == (1, 2, 10)
-    return found.index([0.7, 0.1]) if paper else len(found) // 2
-
-
 def scores(
     sums: Sequence[Sequence[int]], local_skew: float = 0.0, target: Sequence[float] | None = None
 ) -> list[float]:

@@ -25,7 +25,6 @@ from vectors.inputs import (
     WEIGHTED,
     WITHOUT_AGENT,
     Case,
-    N,
     P,
     added_by,
     all_typed,
@@ -84,27 +83,29 @@ def refused(step: Case, error: str = "RefusedError") -> Case:
     return step | {"error": error}
 
 
+def rounds_to_draw(rounds: int, tries: int, first: int = 1) -> dict[str, Any]:
+    """Return a request to draw for some rounds."""
+    return {"first-round": first, "num-rounds": rounds, "num-tries": tries}
+
+
+DRAW: Final = rounds_to_draw(2, 3)
+
+
 def sum_request(
-    announced: ref.Announced = ANNOUNCED, number: int = 0, /, **changes: Any
+    announced: ref.Announced = ANNOUNCED,
+    number: int = 0,
+    /,
+    draws: Mapping[str, Any] = DRAW,
+    **changes: Any,
 ) -> dict[str, Any]:
-    """Return the sum over the nine nodes under a number, as nodes receive it, or a changed one."""
+    """Return the sum over the nine nodes under a number, or a changed one, and the first draws."""
     field, total = "registration", overall(announced)
     if number and len(ref.candidates(announced)) > 1:
         field, total = "settlement", expected(announced)
     vector = encrypted(announced, field, changes.pop("total", total))
-    return {"sums": vector, "num-clients": len(COUNTS), "number": number} | changes
-
-
-def draw(
-    announced: ref.Announced = ANNOUNCED, number: int = 0, /, **changes: Any
-) -> dict[str, Any]:
-    """Return a sum, and the request to draw for two rounds of three tries."""
-    return sum_request(announced, number, **changes) | rounds_to_draw(2, 3)
-
-
-def rounds_to_draw(rounds: int, tries: int, first: int = 1) -> dict[str, Any]:
-    """Return the rounds for which a node draws."""
-    return {"first-round": first, "num-rounds": rounds, "num-tries": tries}
+    told = {"sums": vector, "num-clients": len(COUNTS), "number": number} | changes
+    request = {f"rule-sum.{name}": what for name, what in told.items()}
+    return request | {f"draws.{name}": what for name, what in draws.items()}
 
 
 def decisions(p: float, first: int = 1, rounds: int = 2, tries: int = 3) -> bytes:
@@ -113,32 +114,36 @@ def decisions(p: float, first: int = 1, rounds: int = 2, tries: int = 3) -> byte
     return ref.bits(x < p for row in rows for x in row)
 
 
-def settled(p: float, finding: Any = b"") -> dict[str, Any]:
+def settled(p: float, *numbers: int, finding: Any = b"") -> dict[str, Any]:
     """Return the reply of the node of row 1 once the rule is settled, with its draws."""
-    return {"finding": finding, "draws.decisions": decisions(p), "draws.unwilling": b"\0"}
+    drawn = {"draws.decisions": decisions(p, *numbers), "draws.unwilling": b"\0"}
+    return {"finding": finding} | drawn
+
+
+def draw(sequence: int, rounds: int, tries: int, first: int = 1) -> Case:
+    """Return a request to draw under given thresholds, with the reply of the node of row 1."""
+    reply = {"decisions": decisions(P_OWN, first, rounds, tries), "unwilling": b"\0"}
+    return answers(ask("participate", rounds_to_draw(rounds, tries, first), sequence), reply)
 
 
 def searched() -> tuple[Case, Case]:
-    """Return the two sums of a search, of which the second one settles the rule."""
+    """Return requests with the two sums of a search, of which the second one settles the rule."""
     own, best = COUNTS[1], ref.best_candidate(expected(SEARCHED), 4)
     told = ref.expectations(SEARCHED, own, overall(SEARCHED))
     p = ref.own_probabilities(SEARCHED, own, overall(SEARCHED))[best]
-    first = ask("settle", draw(SEARCHED), decrypts_to={"contribution": told})
-    second = ask("settle", draw(SEARCHED, 1), 4)
-    return first, answers(second, settled(p, ref.candidates(SEARCHED)[best]))
+    first = ask("settle", sum_request(SEARCHED), decrypts_to={"contribution": told})
+    second = ask("settle", sum_request(SEARCHED, 1), 4)
+    return first, answers(second, settled(p, finding=ref.candidates(SEARCHED)[best]))
 
 
-def first_draw(announced: ref.Announced = ANNOUNCED, sequence: int = 3) -> Case:
-    """Return a draw that tells a node the sum of the registrations."""
-    p = ref.own_probabilities(announced, COUNTS[1], overall(announced))[0]
-    reply = {"decisions": decisions(p, 9, 1, 1), "unwilling": b"\0"}
-    asked = draw(announced) | rounds_to_draw(1, 1, first=9)
-    return answers(ask("participate", asked, sequence), reply)
+def settles(sequence: int = 3) -> Case:
+    """Return the request with the only sum of given thresholds, and the node's reply."""
+    return answers(ask("settle", sum_request(), sequence), settled(P_OWN))
 
 
-def after_a_draw(name: str, *steps: Case, announced: ref.Announced = ANNOUNCED) -> Case:
-    """Return a session of a node that has drawn, and so knows the sum of the registrations."""
-    return session(name, registered(announced), first_draw(announced), *steps)
+def after_settling(name: str, *steps: Case) -> Case:
+    """Return a session of a node that has settled the rule, and so knows the only sum."""
+    return session(name, registered(), settles(), *steps)
 
 
 def refused_session(
@@ -180,7 +185,6 @@ def delivered(**changes: Any) -> dict[str, Any]:
 
 TRIES: Final = ((0, 2, 3, 4), (2, 3, 4, 7), (0, 5, 6, 8))
 P_OWN: Final = ref.own_probabilities(ANNOUNCED, COUNTS[1], overall(ANNOUNCED))[0]
-DRAWS: Final = {"decisions": decisions(P_OWN), "unwilling": b"\0"}
 
 
 def sessions() -> Iterator[Case]:
@@ -195,7 +199,6 @@ def sessions() -> Iterator[Case]:
     yield from _joins()
     yield from _keys()
     yield from _settles()
-    yield from _draws()
     yield from _chooses()
 
 
@@ -317,66 +320,47 @@ def _keys() -> Iterator[Case]:
 
 
 def _settles() -> Iterator[Case]:
-    at_once = answers(ask("settle", draw()), settled(P_OWN))
-    yield session("given thresholds are settled at once", registered(), at_once)
-    owner, last = FRANK | {"max-draws-per-day": 5}, {"finding": b""}
-    undrawn = answers(ask("settle", draw()), last)
+    yield after_settling("given thresholds are settled at once")
+    asked_clear = answers(ask("settle", sum_request(CLEAR)), settled(P_OWN))
+    yield session("a rule is settled in an epoch in the clear", registered(CLEAR), asked_clear)
+    owner = FRANK | {"max-draws-per-day": 5}
+    undrawn = answers(ask("settle", sum_request()), {"finding": b""})
     yield session("a sixth draw in a day of five, on settling", registered(), undrawn, owner=owner)
+    without = overall(ANNOUNCED)
+    place = ref.slots_of(ANNOUNCED, COUNTS[1])[0]
+    without[0], without[place] = without[0] + without[place], 0
+    alone = answers(ask("settle", sum_request(total=without)), settled(4 / 9))
+    yield session("a node without its own in the sum draws like any other", registered(), alone)
+    five = sum_request(total=[5] + [0] * 10) | {"rule-sum.num-clients": 5}
+    half = answers(ask("settle", five), settled(4 / 5))
+    yield session("a sum of just above half of the nodes that joined", registered(), half)
+
     first, second = searched()
-    reply = {name: second["reply"][f"draws.{name}"] for name in ("decisions", "unwilling")}
-    third = ask("participate", draw(SEARCHED, 1), 5) | {"reply": reply}
+    drawn = {name: second["reply"][f"draws.{name}"] for name in ("decisions", "unwilling")}
+    third = ask("participate", DRAW, 5) | {"reply": drawn}
     yield session("a search finds thresholds", registered(SEARCHED), first, second, third)
-    all_draws = draw(SEARCHED) | rounds_to_draw(1, 200)
-    early = first | ask("settle", all_draws)
+    early = first | ask("settle", sum_request(SEARCHED, draws=rounds_to_draw(1, 201)))
+    all_but_six = ask("participate", rounds_to_draw(1, 194), 5)
     name = "draws that were asked for too early cost nothing"
-    yield session(name, registered(SEARCHED), early, second, third)
-    third = third | {"request": ask("participate", draw(SEARCHED, 1), 4)["request"]}
-    yield session("a draw may bring the last sum", registered(SEARCHED), first, third)
+    yield session(name, registered(SEARCHED), early, second, all_but_six)
     without = overall(SEARCHED)
     place = 5 + ref.slots_of(SEARCHED, COUNTS[1])[1]
     without[place], without[5] = 0, without[5] + without[place]
     told = ref.expectations(SEARCHED, COUNTS[1], without)
-    asked = ask("settle", draw(SEARCHED, total=without), decrypts_to={"contribution": told})
-    yield session("a search without the node's own", registered(SEARCHED), asked)
-    five = [5] + [0] * 10
-    more = draw(total=five) | {"num-clients": 5}
-    half = answers(ask("settle", more), settled(4 / 5))
-    yield session("a sum of just above half of the nodes that joined", registered(), half)
-    wide = ANNOUNCED | paper([1, 2, 4], "search")
-    p = ref.own_probabilities(wide, COUNTS[1], overall(wide))
-    reply = {"decisions": decisions(p[ref.default_candidate(wide)]), "unwilling": b"\0"}
-    alone = answers(ask("participate", draw(wide)), reply)
-    yield session("a search that is not finished", registered(wide), alone)
+    asked = sum_request(SEARCHED, total=without)
+    step = ask("settle", asked, decrypts_to={"contribution": told})
+    yield session("a search without the node's own", registered(SEARCHED), step)
 
-
-def _draws() -> Iterator[Case]:
-    def drawn(values: Any, p: float, *numbers: int, sequence: int = 3) -> Case:
-        reply = {"decisions": decisions(p, *numbers), "unwilling": b"\0"}
-        return answers(ask("participate", values, sequence), reply)
-
-    participate = drawn(draw(), P_OWN)
-    yield session("a simulated node draws by its keys", registered(), participate)
-    later = draw() | rounds_to_draw(1, 34, first=4)
-    again = drawn(later, P_OWN, 4, 1, 34, sequence=4)
-    yield session("a node draws twice", registered(), participate, again)
-    whole = draw() | rounds_to_draw(1, 200)
-    spent = drawn(whole, P_OWN, 1, 1, 200)
-    yield session("a node spends all its draws", registered(), spent)
-    sizes = {"decisions": 1, "unwilling": 1}
-    private = ask("participate", draw(), sizes=sizes)
+    later, rest = draw(4, 1, 34, first=4), draw(5, 1, 160)
+    yield after_settling("a node draws again, until it has spent all its draws", later, rest)
+    sizes = {"draws.decisions": 1, "draws.unwilling": 1}
+    private = ask("settle", sum_request(), sizes=sizes)
     yield session("a real node draws in private", registered(), private, owner=FRANK)
-    clear = drawn(draw(CLEAR), P_OWN)
-    yield session("a node draws in an epoch in the clear", registered(CLEAR), clear)
-    without = overall(ANNOUNCED)
-    place = ref.slots_of(ANNOUNCED, COUNTS[1])[0]
-    without[0], without[place] = without[0] + without[place], 0
-    alone = drawn(draw(total=without), 4 / 9)
-    yield session("a node without its own in the sum draws like any other", registered(), alone)
-    first_round = bytes([DRAWS["decisions"][0] & 0b1110_0000])  # three tries in each round
-    reply = {"decisions": first_round, "unwilling": ref.bits([False, True])}
-    step, owner = answers(ask("participate", draw()), reply), OWNER | {"unwilling-rounds": [2]}
+    first_round = bytes([decisions(P_OWN)[0] & 0b1110_0000])  # three tries in each round
+    drawn = {"draws.decisions": first_round, "draws.unwilling": ref.bits([False, True])}
+    step = answers(ask("settle", sum_request()), {"finding": b""} | drawn)
     name = "a node says no to each try of a round in which it will not train"
-    yield session(name, registered(), step, owner=owner)
+    yield session(name, registered(), step, owner=OWNER | {"unwilling-rounds": [2]})
 
 
 def _chooses() -> Iterator[Case]:
@@ -385,7 +369,7 @@ def _chooses() -> Iterator[Case]:
         return scores.index(min(scores))
 
     def chooses(name: str, asked: Any, best: list[int]) -> Case:
-        return after_a_draw(name, answers(ask("determine", asked, 4), {"chosen": best}))
+        return after_settling(name, answers(ask("determine", asked, 4), {"chosen": best}))
 
     yield chooses("an agent names the best try", choose(ANNOUNCED, TRIES), [best_of(TRIES)])
     rounds = (TRIES[:1], TRIES[:0:-1])
@@ -428,21 +412,20 @@ def bad_sessions() -> Iterator[Case]:
 
 
 def _stale() -> Iterator[Case]:
-    yield refused_session(
-        "of an epoch of which the node never heard", None, "participate", draw(), STALE
-    )
-    other = ask("participate", draw(), epoch=OTHER_EPOCH)
+    name = "of an epoch of which the node never heard"
+    yield refused_session(name, None, "settle", sum_request(), STALE)
+    other = ask("settle", sum_request(), epoch=OTHER_EPOCH)
     yield session("of another epoch", registered(), refused(other, STALE))
     for sequence in (1, 2):
-        early = refused(ask("participate", draw(), sequence), STALE)
+        early = refused(ask("settle", sum_request(), sequence), STALE)
         yield session(f"number {sequence}, answered before", registered(), early)
-    yield after_a_draw("the same request again", refused(first_draw(), STALE))
+    yield after_settling("the same request again", refused(settles(), STALE))
     first = ask("join", ANNOUNCED)
     second = ask("join", ANNOUNCED, 4, epoch=OTHER_EPOCH)
     again = refused(ask("join", ANNOUNCED, 5), STALE)
     yield session("an epoch joined twice", None, first, again)
     yield session("an epoch before the last", None, first, second, again)
-    away = ask("participate", draw(), 4)
+    away = ask("settle", sum_request(), 4)
     unwilling = {"alias": "1", "unwilling-rounds": [0]}
     yield session("a node that did not join", None, first, refused(away), owner=unwilling)
     twice = first, refused(ask("join", ANNOUNCED, 4, epoch=OTHER_EPOCH), DAY_IS_SPENT)
@@ -535,13 +518,10 @@ def _bad_register() -> Iterator[Case]:
     other = delivered(modulus=OTHER_MODULUS, plaintext=prime("r").to_bytes(32, "big"))
     first, again = ask("register", delivered()), ask("register", delivered(), 4)
     yield session("a key that is there already", joined(), first, refused(again))
-    late = ask("register", other, 5)
-    read = first_draw(ANNOUNCED, 4)
-    yield session("another key after the first sum", joined(), first, read, refused(late))
-    wrong = overall(ANNOUNCED)
-    wrong[0] += 1
-    spoilt = refused(ask("participate", draw(total=wrong), 4))
-    yield session("another key after a refused sum", joined(), first, spoilt, refused(late))
+    late = refused(ask("register", other, 5))
+    yield session("another key after the first sum", joined(), first, settles(4), late)
+    spoilt = ask("settle", sum_request(total=one_more()), 4)
+    yield session("another key after a refused sum", joined(), first, refused(spoilt), late)
     key = delivered(announced=WEIGHTED)
     yield refused_session("a weight without a mean", joined(WEIGHTED), "register", key)
     mean = delivered() | {"mean-examples": 100.0}
@@ -565,68 +545,55 @@ def _bad_register() -> Iterator[Case]:
         )
 
 
+def one_more() -> list[int]:
+    """Return a sum that is invalid, because it counts a node twice."""
+    first, *others = overall(ANNOUNCED)
+    return [first + 1, *others]
+
+
 def _bad_sums() -> Iterator[Case]:
     for stage, values in (
-        ("settle", draw()),
-        ("participate", draw()),
+        ("settle", sum_request()),
+        ("participate", DRAW),
         ("determine", choose(ANNOUNCED, ((0, 2, 3),))),
     ):
         yield refused_session(f"{stage} before register", joined(), stage, values)
     total = overall(ANNOUNCED)
-    one_more, one_moved, huge = list(total), list(total), list(total)
-    one_more[0] += 1
-    one_moved[0], one_moved[1] = total[0] + 10, total[1]
+    one_moved, huge = list(total), list(total)
+    one_moved[0] += 10
     huge[0] = 31
     foreign = ref.encrypt(OTHER_N, ref.pack(ANNOUNCED, "registration", total), 77)
+    vector = sum_request()["rule-sum.sums"]
+    half = "of fewer than half of the nodes that joined"
     for name, changes in (
         ("of two clients", {"num-clients": 2}),
-        (
-            "of fewer than half of the nodes that joined",
-            {"num-clients": 4, "total": [4] + [0] * 10},
-        ),
+        (half, {"num-clients": 4, "total": [4] + [0] * 10}),
         ("of more clients than there may be", {"num-clients": 21}),
         ("of more clients than joined", {"num-clients": 11}),
         ("of fewer clients than it says", {"num-clients": 10}),
         ("of more clients than it says", {"num-clients": 8}),
-        ("with one more", {"total": one_more}),
+        ("with one more", {"total": one_more()}),
         ("with a slot above the clients", {"total": one_moved}),
         ("with a slot above all clients", {"total": huge}),
         ("of nothing", {"total": [0] * 11}),
         ("that is zero", {"sums": bytes(128)}),
         ("that is empty", {"sums": b""}),
-        ("of a ciphertext too many", {"sums": sum_request()["sums"] * 2}),
+        ("of a ciphertext too many", {"sums": vector * 2}),
         ("under another key", {"sums": foreign}),
-        ("that is number 1", {"number": 1}),
+        ("that is number 1, before number 0", {"number": 1}),
     ):
-        values, one_lost = draw(**changes), registered(num_joined=len(COUNTS) + 1)
-        yield refused_session(f"a sum {name}", one_lost, "participate", values)
-        yield refused_session(f"a sum {name}, to settle", one_lost, "settle", values)
-    for name, vector in (
-        ("that is not in the clear", sum_request()["sums"]),
-        ("with a number below zero", b"\x80" + sum_request(CLEAR)["sums"][1:]),
+        one_lost = registered(num_joined=len(COUNTS) + 1)
+        yield refused_session(f"a sum {name}", one_lost, "settle", sum_request(**changes))
+    negative = b"\x80" + sum_request(CLEAR)["rule-sum.sums"][1:]
+    for name, sums in (
+        ("that is not in the clear", vector),
+        ("with a number below zero", negative),
     ):
-        draws = draw(CLEAR) | {"sums": vector}
-        yield refused_session(f"a sum {name}", registered(CLEAR), "participate", draws)
-
-    again = ref.encrypt(N, ref.pack(ANNOUNCED, "registration", total), 78)
-    for name, changes in (
-        ("with other bytes", {"sums": again}),
-        ("of other clients", {"num-clients": 10, "total": one_more}),
-        ("that says another number", {"num-clients": 10}),
-        ("that comes after the rule is settled", {"number": 1}),
-        ("that comes after one that is missing", {"number": 2}),
-    ):
-        step = refused(ask("participate", draw(**changes), 4))
-        yield after_a_draw(f"another sum {name}", step)
-    wrong = refused(ask("participate", draw(total=one_more)))
-    for name, values in (
-        ("the right sum", draw()),
-        ("the same sum", draw(total=one_more)),
-        ("a later sum", draw() | {"number": 1}),
-    ):
-        step = refused(ask("participate", values, 4))
-        yield session(f"{name} after a refused one", registered(), wrong, step)
-    yield after_a_draw("to settle what was settled by a draw", refused(ask("settle", draw(), 4)))
+        values = sum_request(CLEAR, sums=sums)
+        yield refused_session(f"a sum {name}", registered(CLEAR), "settle", values)
+    for number in (0, 1):
+        step = refused(ask("settle", sum_request(ANNOUNCED, number), 4))
+        yield after_settling(f"number {number} after number 0 has settled the rule", step)
 
 
 def _bad_search() -> Iterator[Case]:
@@ -639,57 +606,56 @@ def _bad_search() -> Iterator[Case]:
         ("that expect nobody under one candidate", {"total": [*good[:10], *[0] * 5]}),
         ("above all clients", {"total": [10 * ref.SCALE] * 15}),
         ("that do not decrypt", {"sums": bytes(128)}),
+        ("out of turn", {"number": 2}),
     ):
-        step = refused(ask("settle", draw(SEARCHED, 1, **changes), 4))
+        step = refused(ask("settle", sum_request(SEARCHED, 1, **changes), 4))
         yield session(f"expectations {name}", registered(SEARCHED), first, step)
-        step = refused(ask("participate", draw(SEARCHED, 1, **changes), 4))
-        yield session(f"expectations {name}, to draw", registered(SEARCHED), first, step)
-    early = ask("participate", draw(SEARCHED), 4)
-    late = refused(ask("participate", draw(SEARCHED, 1), 5))
-    yield session("another sum after a draw", registered(SEARCHED), first, early, late)
-    again = refused(ask("settle", draw(SEARCHED, 1), 5))
-    yield session("to settle a search again", registered(SEARCHED), first, second, again)
-    for name, total in (("a third sum", good), ("a third sum like the first", overall(SEARCHED))):
-        third = refused(ask("settle", draw(SEARCHED, 2, total=total), 5))
-        yield session(name, registered(SEARCHED), first, second, third)
+    again = refused(ask("settle", sum_request(SEARCHED), 4))
+    yield session("the first sum of a search again", registered(SEARCHED), first, again)
+    early = refused(ask("participate", DRAW, 4))
+    yield session("a draw before the rule is settled", registered(SEARCHED), first, early)
+    for number, total in ((1, good), (2, overall(SEARCHED))):
+        late = refused(ask("settle", sum_request(SEARCHED, number, total=total), 5))
+        name = f"number {number} after number 1 has settled the rule"
+        yield session(name, registered(SEARCHED), first, second, late)
+    wrong = refused(ask("settle", sum_request(SEARCHED, total=[0] * 15)))
+    right = refused(ask("settle", sum_request(SEARCHED), 4))
+    yield session("the right sum after a refused sum", registered(SEARCHED), wrong, right)
+    wrong = refused(ask("settle", sum_request(SEARCHED, 1, total=[0] * 15), 4))
+    for name, stage, values in (
+        ("a draw", "participate", DRAW),
+        ("a choice", "determine", choose(SEARCHED, [(0, 2, 3, 4)])),
+    ):
+        step = refused(ask(stage, values, 5))
+        yield session(f"{name} after a refused sum", registered(SEARCHED), first, wrong, step)
 
 
 def _bad_draws() -> Iterator[Case]:
+    yield refused_session("a draw before any sum", registered(), "participate", DRAW)
     for rounds, tries in ((1, 201), (2, 101), (201, 1)):
-        asked = draw() | rounds_to_draw(rounds, tries)
-        name = f"{rounds} x {tries} draws of 200"
-        yield refused_session(name, registered(), "participate", asked)
-    too_many = refused(ask("settle", draw() | rounds_to_draw(1, 201)))
-    six = answers(ask("settle", draw(), 4), settled(P_OWN))
-    more = refused(ask("participate", draw() | rounds_to_draw(1, 195), 5))
-    yield session("more draws than 200, on settling", registered(), too_many, six, more)
-    parts = [
-        ask("participate", draw() | rounds_to_draw(1, tries), sequence)
-        for sequence, tries in enumerate((150, 51, 50, 1), start=3)
-    ]
-    parts[1::2] = map(refused, parts[1::2])
-    yield session("more draws than 200 in portions", registered(), *parts)
+        asked = sum_request(draws=rounds_to_draw(rounds, tries))
+        steps = refused(ask("settle", asked)), draw(4, 1, 200)
+        yield session(f"{rounds} x {tries} draws of 200, on settling", registered(), *steps)
+    parts = [draw(sequence, 1, tries) for sequence, tries in enumerate((150, 45, 44, 1), start=4)]
+    parts[1::2] = [refused({"request": part["request"]}) for part in parts[1::2]]
+    yield after_settling("more draws than 200 in portions", *parts)
     owner = FRANK | {"max-draws-per-day": 6}
-    more = ask("participate", draw() | rounds_to_draw(1, 1), 4)
-    steps = ask("participate", draw()), refused(more, DAY_IS_SPENT)
-    yield session("a seventh draw in a day of six", registered(), *steps, owner=owner)
-    told = {"decisions": decisions(12 / 20, 1, 1, 66), "unwilling": b"\0"}
-    values = draw(POOLED, **{"num-clients": 20, "total": [0] * 4 + [20] + [0] * 6})
-    full = answers(ask("participate", values | rounds_to_draw(1, 66)), told)
-    more = refused(ask("participate", values | rounds_to_draw(1, 1), 4))
-    name = "draws of twelve volunteers for four places, which count three times"
-    yield session(name, registered(POOLED, num_joined=20), full, more)
+    more = refused(ask("participate", rounds_to_draw(1, 1), 4), DAY_IS_SPENT)
+    first = ask("settle", sum_request())
+    yield session("a seventh draw in a day of six", registered(), first, more, owner=owner)
+    total = [1] + [0] * 3 + [6] + [0] * 6
+    seven = sum_request(POOLED, draws=rounds_to_draw(1, 100), total=total)
+    full = ask("settle", seven | {"rule-sum.num-clients": 7})
+    full = answers(full, settled(8 / 12, 1, 1, 100))
+    more = refused(ask("participate", rounds_to_draw(1, 1), 4))
+    name = "draws of eight volunteers for four places, which count twice"
+    yield session(name, registered(POOLED, num_joined=14), full, more)
 
 
 def _bad_determine() -> Iterator[Case]:
     four = (0, 2, 3, 4)
     some = choose(ANNOUNCED, [four])
-    yield refused_session("a sum before any draw", registered(), "determine", some)
-    wrong = overall(ANNOUNCED)
-    wrong[0] += 1
-    spoilt = refused(ask("participate", draw(total=wrong)))
-    step = refused(ask("determine", some, 4))
-    yield session("a sum after a refused sum of all", registered(), spoilt, step)
+    yield refused_session("a choice before any sum", registered(), "determine", some)
     size = len(some["sums"])
     for name, values in (
         ("of two clients", choose(ANNOUNCED, [(0, 2)])),
@@ -709,23 +675,23 @@ def _bad_determine() -> Iterator[Case]:
         ("that are five of nine clients", choose(ANNOUNCED, [four] * 5)),
         ("that are five in five rounds", choose(ANNOUNCED, *[[four]] * 5)),
     ):
-        yield after_a_draw(f"sums {name}", refused(ask("determine", values, 4)))
+        yield after_settling(f"sums {name}", refused(ask("determine", values, 4)))
 
     parts = []
     for sequence, (number, fits) in enumerate(((3, True), (2, False), (1, True), (1, False)), 4):
         step = ask("determine", choose(ANNOUNCED, [four] * number), sequence)
         parts.append(answers(step, {"chosen": [0]}) if fits else refused(step))
-    yield after_a_draw("five sums of nine clients in portions", *parts)
+    yield after_settling("five sums of nine clients in portions", *parts)
     bad = [
         refused(ask("determine", _one_invalid_sum(four, [1, 0, 0, 0, 0]), sequence))
         for sequence in range(4, 8)
     ]
     step = refused(ask("determine", some, 8))
-    yield after_a_draw("a sum after four that were refused", *bad, step)
+    yield after_settling("a sum after four that were refused", *bad, step)
     for name, participants in (("of all but two clients", 7), ("of more clients than fit", 2**62)):
         announced = ANNOUNCED | {"num-participants": participants}
         step = refused(ask("determine", choose(announced, [range(1, 8)]), 4))
-        first = ask("participate", draw(announced))
+        first = ask("settle", sum_request(announced))
         yield session(f"a sum {name}", registered(announced), first, step)
 
 

@@ -20,7 +20,6 @@ outcome. The class of the outcome alone decides what comes next:
 | `Open` | `CommitteeLost`; also `Appoint`, `Register` | `Join`, once more in the same round |
 | `Settle` | `RegisteredNodes`: the rule needs another sum | `Open` |
 | `Settle` | `RoundsDrawn`: the rule is settled, and the nodes have drawn | `Determine` |
-| `Settle` | `Epoch`: the rule needs only one sum | `Participate` |
 | `Settle` | `Refused`: the nodes refuse the epoch | `Join`, once more in the same round |
 | `Participate` | `RoundsDrawn` | `Determine` |
 | `Participate` | `Refused` | `Join`, once more in the same round |
@@ -31,8 +30,8 @@ silent committee members once more. `Appoint` also asks again without the nodes 
 trust, and goes back to `Join` if a sample lacks the first trusted keys. `Register` goes back to
 `Keygen` if too few nodes could open their key. A stage that has nothing to ask returns its outcome
 from ``begin``: `Keygen` in a simulation in the clear that starts afresh, `Open` without a
-committee, `Settle` if the rule needs only one sum, `Participate` if the round was drawn ahead, and
-`Determine` if there is no choice: the server then fills the round up, or trims it, by chance.
+committee, `Participate` if the round was drawn ahead, and `Determine` if there is no choice: the
+server then fills the round up, or trims it, by chance.
 
 A stage raises an error if the round cannot go on; `random_fallback` then selects clients at random
 or ends the run.

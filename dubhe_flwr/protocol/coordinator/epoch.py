@@ -8,7 +8,7 @@ import numpy as np
 
 from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound
-from dubhe_flwr.protocol.wire.messages import DrawRequest, JoinRequest, RuleSum, sums_per_agent
+from dubhe_flwr.protocol.wire.messages import JoinRequest, ParticipateRequest, sums_per_agent
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
 
 
@@ -31,7 +31,7 @@ class Invitation:
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """An epoch whose nodes have registered and can draw with its last sum."""
+    """An epoch whose nodes have settled the rule and can draw."""
 
     invitation: Invitation
     first_round: int
@@ -39,10 +39,8 @@ class Epoch:
     public: bytes  # what the server needs to add up vectors
     # Hidden p_l of each registered node, in the order of `aliases`; empty without an agent.
     distributions: tuple[bytes, ...] = field(repr=False)
-    last_sum: RuleSum = field(repr=False)  # sent to the nodes when they draw
-    # The members' proofs of the last sum, for each node; empty without a committee.
-    proofs: Mapping[int, bytes] = field(default_factory=dict, repr=False)
     num_registered: int  # clients covered by the sum of the registrations
+    num_rule_sums: int  # sums that nodes read until the rule was settled
     finding: tuple[float, ...] = ()  # what the rule found
     num_draws: int = 0  # draws charged to each node so far
     num_sums: Mapping[int, int] = field(default_factory=dict)  # sums given to each agent so far
@@ -77,9 +75,9 @@ class Epoch:
     @property
     def privacy(self) -> PrivacyBound | None:
         """Bound on what the noisy sums reveal about one client; None if sums are exact."""
-        number, num_sums = self.num_registered, self.last_sum.number + 1
+        number, rule = self.num_registered, self.terms.rule
         volunteers = self.announced.num_volunteers(number)
-        return self.terms.rule.privacy(self.terms.frame, number, volunteers, num_sums)
+        return rule.privacy(self.terms.frame, number, volunteers, self.num_rule_sums)
 
     @property
     def sums_per_agent(self) -> int:
@@ -95,7 +93,7 @@ class Epoch:
         """Return what `num_draws` draws cost from a node's budget."""
         return self.announced.draws_charged(num_draws, self.num_registered)
 
-    def charged(self, request: DrawRequest) -> "Epoch":
+    def charged(self, request: ParticipateRequest) -> "Epoch":
         """Return the epoch with a request's draws charged to each node's budget."""
         cost = self.draws_charged(request.num_rounds * request.num_tries)
         return replace(self, num_draws=self.num_draws + cost)

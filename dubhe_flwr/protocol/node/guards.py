@@ -8,10 +8,10 @@ from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Regi
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.messages import (
     AppointRequest,
-    DrawRequest,
     KeygenRequest,
     Message,
     OpenRequest,
+    ParticipateRequest,
     RegisterRequest,
     sums_per_agent,
 )
@@ -19,12 +19,10 @@ from dubhe_flwr.protocol.wire.messages import (
 INVALID_SUM: Final = "The sum is not valid."  # must not say which check failed
 
 
-def price_of(joined: Membership, request: DrawRequest) -> int:
+def price_of(joined: Membership, request: ParticipateRequest) -> int:
     """Return the number of draws that a request costs, in the epoch's and the day's budget."""
-    reading = None if joined.registered is None else joined.registered.reading
-    num_registered = request.num_clients if reading is None else reading.num_registered
-    num_draws = request.num_rounds * request.num_tries
-    return joined.announced.draws_charged(num_draws, num_registered)
+    num_registered = reading_of(registration_of(joined)).num_registered
+    return joined.announced.draws_charged(request.num_rounds * request.num_tries, num_registered)
 
 
 def is_repeated(joined: Membership, request: Message) -> bool:
@@ -68,7 +66,7 @@ def reading_of(registered: Registration) -> Reading:
     return registered.reading
 
 
-def spend_draws(joined: Membership, request: DrawRequest) -> Registration:
+def spend_draws(joined: Membership, request: ParticipateRequest) -> Registration:
     """Charge draws to the epoch's budget; refuse if it is spent."""
     registered = registration_of(joined)
     spent = registered.num_draws + price_of(joined, request)

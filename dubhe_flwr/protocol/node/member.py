@@ -11,7 +11,7 @@ from dubhe_flwr.protocol.node.settle import population_and_noise, simulated_nois
 from dubhe_flwr.protocol.vaults.committee import Committee, Member
 from dubhe_flwr.protocol.vaults.vault import Numbers
 from dubhe_flwr.protocol.wire.messages import AppointReply, AppointRequest, OpenReply, OpenRequest
-from dubhe_flwr.protocol.wire.terms import rule_sum
+from dubhe_flwr.protocol.wire.terms import sum_name_of
 
 
 def appoint(
@@ -37,7 +37,7 @@ def open_sum(policy: NodePolicy, joined: Membership, request: OpenRequest, keep:
         raise RefusedError("This node is not a member of the committee.")
     if request.number >= rule.num_sums(joined.terms.frame, joined.member.num_joined):
         raise RefusedError("The rule needs no further sum.")
-    sum_name = rule_sum(request.number)
+    sum_name = sum_name_of(request.number)
     member = vault.check_open(joined.member, sum_name, request)
     keep(replace(joined, member=member))
     noise = _noise(policy, joined, member, request)

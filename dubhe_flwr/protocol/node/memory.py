@@ -49,7 +49,7 @@ _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
 class Reading(Hidden):
     """What the node read from the rule's sums."""
 
-    digests: bytes  # SHA-256 of each sum and its number of clients, concatenated
+    num_sums: int  # sums read in this epoch
     num_registered: int  # clients covered by the sum of the registrations
     probability: float  # ``P`` after the last sum
     state: tuple[float, ...] | None = None  # of the rule, until the next sum; None if settled

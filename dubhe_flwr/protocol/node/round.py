@@ -19,7 +19,6 @@ from dubhe_flwr.protocol.node.guards import (
 )
 from dubhe_flwr.protocol.node.memory import Keep, LabelBudget, Membership, Reading
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing
-from dubhe_flwr.protocol.node.settle import read_sum
 from dubhe_flwr.protocol.rules.rule import Rule
 from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.wire.draws import write_draws
@@ -36,11 +35,13 @@ def participate(
     policy: NodePolicy, joined: Membership, request: ParticipateRequest, keep: Keep
 ) -> ParticipateReply:
     """Draw, for each round and try, whether the node volunteers."""
-    joined, _ = read_sum(policy, joined, request, keep)
     registered = spend_draws(joined, request)
+    reading = reading_of(registered)
+    if reading.state is not None:
+        raise RefusedError("The rule is not settled yet.")
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     unwilling = np.array([not is_willing(policy, server_round) for server_round in rounds])
-    probability, budget = _probability(joined, reading_of(registered))
+    probability, budget = _probability(joined, reading)
     keep(replace(joined, registered=registered, budget=budget))
     decisions = _draws(policy, joined, request) < probability
     return write_draws(decisions & ~unwilling[:, None], unwilling)

@@ -7,7 +7,7 @@ a second request. Whatever goes wrong becomes a typed error that reveals no labe
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from traceback import walk_tb
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from dubhe_flwr.errors import (
     StaleMessageError,
 )
 from dubhe_flwr.protocol.node.enter import join, make_key, register
-from dubhe_flwr.protocol.node.guards import is_repeated, price_of, spend_day, spend_draws
+from dubhe_flwr.protocol.node.guards import is_repeated, price_of, spend_day
 from dubhe_flwr.protocol.node.member import appoint, open_sum
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, logger, where_raised
@@ -30,7 +30,6 @@ from dubhe_flwr.protocol.wire.envelope import Envelope, open_request
 from dubhe_flwr.protocol.wire.messages import (
     AppointRequest,
     DetermineRequest,
-    DrawRequest,
     HelloReply,
     HelloRequest,
     JoinRequest,
@@ -114,10 +113,18 @@ class ClientSession:
         if header.sequence <= self.memory.sequence:
             raise StaleMessageError("The request was already answered.")
         reply = self._answer_in_epoch(header, request)
-        if isinstance(reply, SettleReply) and reply.contribution is None:
+        if isinstance(request, SettleRequest) and isinstance(reply, SettleReply):
+            return self._with_draws(header, request, reply)
+        return reply
+
+    def _with_draws(
+        self, header: Envelope, request: SettleRequest, reply: SettleReply
+    ) -> SettleReply:
+        """Return the reply to a request that settled the rule, with the node's draws."""
+        if reply.contribution is None:
             # At its owner's daily limit, a node settles without drawing, and may draw tomorrow.
             with suppress(DailyLimitError):
-                drawn: Any = self._answer_in_epoch(header, ParticipateRequest(**asdict(request)))
+                drawn: Any = self._answer_in_epoch(header, request.draws)
                 return replace(reply, draws=drawn)
         return reply
 
@@ -129,8 +136,6 @@ class ClientSession:
         again = int(is_repeated(joined, request))
         price = price_of(joined, request) if isinstance(request, ParticipateRequest) else 0
         allowance = spend_day(self.policy, memory.allowance, self._today, again, price)
-        if isinstance(request, DrawRequest):
-            spend_draws(joined, request)  # refuse before any work
 
         def keep(joined: Membership) -> None:
             self.memory = Memory(header.sequence, memory.epochs, allowance, joined, joined.budget)

@@ -1,6 +1,5 @@
 """A node's part in settling the rule: it reads each sum once, and contributes to the next one."""
 
-import hashlib
 import secrets
 from dataclasses import replace
 from functools import lru_cache
@@ -10,32 +9,34 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import DubheError, RefusedError, UnprovenError
-from dubhe_flwr.protocol.node.guards import INVALID_SUM, reading_of, registration_of
+from dubhe_flwr.protocol.node.guards import INVALID_SUM, registration_of
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.vaults import SumName, Vault
-from dubhe_flwr.protocol.vaults.vault import with_sum
-from dubhe_flwr.protocol.wire.messages import DrawRequest, RuleSum, SettleReply, SettleRequest
-from dubhe_flwr.protocol.wire.terms import rule_sum
+from dubhe_flwr.protocol.wire.messages import RuleSum, SettleReply, SettleRequest
+from dubhe_flwr.protocol.wire.terms import sum_name_of
 
 
 def settle(
     policy: NodePolicy, joined: Membership, request: SettleRequest, keep: Keep
 ) -> SettleReply:
-    """Continue with the rule: contribute to the next sum, or report that the rule is settled.
+    """Read a sum, and contribute to the next one or report that the rule is settled.
 
-    Once the rule is settled, the session also makes the node draw.
+    Once the rule is settled, the session also makes the node draw. An invalid sum counts as read,
+    too; the node then draws no more in this epoch.
     """
-    joined, outcome = read_sum(policy, joined, request, keep)
-    if outcome is None:
-        raise RefusedError("This node has already answered this sum.")
+    registered, rule_sum = registration_of(joined), request.rule_sum
+    _check(joined, registered, rule_sum)
+    keep(replace(joined, registered=replace(registered, has_refused=True)))
+    outcome, reading = _read(policy, joined, registered, request)
+    joined = replace(joined, registered=replace(registered, reading=reading))
     if isinstance(outcome, Settled):
+        keep(replace(joined, state=outcome.state) if outcome.state else joined)
         return SettleReply(finding=outcome.finding)
-    registered = registration_of(joined)
-    share = share_of_budget(joined, registered.weight, reading_of(registered).num_registered)
+    share = share_of_budget(joined, registered.weight, reading.num_registered)
     keep(replace(joined, budget=joined.budget.charged(share)))
-    sum_name = rule_sum(request.number + 1)
+    sum_name = sum_name_of(rule_sum.number + 1)
     return SettleReply(joined.terms.vault.hide(registered.keys, sum_name, outcome.contribution))
 
 
@@ -69,30 +70,17 @@ def share_of_budget(joined: Membership, weight: float, num_clients: int) -> floa
     return 0.0 if most is None else max(1.0, min(weight, terms.rule.heaviest)) ** 2 / most
 
 
-def read_sum(
-    policy: NodePolicy, joined: Membership, request: DrawRequest, keep: Keep
-) -> tuple[Membership, Settled | Unsettled | None]:
-    """Read a sum over all nodes, and return the rule's outcome; None if it was read before.
-
-    An invalid sum counts as read, too; the node then draws no more in this epoch.
-    """
-    registered = registration_of(joined)
-    if registered.has_refused:
-        raise RefusedError("A sum of this epoch was refused.")
-    reading = registered.reading
-    known = b"" if reading is None else reading.digests
-    digest = hashlib.sha256(request.num_clients.to_bytes(8, "big") + request.sums).digest()
-    digests = with_sum(known, request.number, digest)
-    if digests == known:
-        return joined, None
-    _check_number(joined, registered, request)
-    num_registered = request.num_clients if reading is None else reading.num_registered
-    keep(replace(joined, registered=replace(registered, has_refused=True)))
+def _read(
+    policy: NodePolicy, joined: Membership, registered: Registration, request: SettleRequest
+) -> tuple[Settled | Unsettled, Reading]:
+    """Read a sum, and return the rule's outcome; refuse an invalid sum without any detail."""
+    reading, rule_sum = registered.reading, request.rule_sum
+    num_registered = rule_sum.num_clients if reading is None else reading.num_registered
     try:
-        own = own_of(policy, joined, registered, num_registered, request.number + 1)
+        own = own_of(policy, joined, registered, num_registered, rule_sum.number + 1)
         outcome = _outcome(own, joined, registered, request, num_registered)
-        reading = Reading(
-            digests,
+        return outcome, Reading(
+            rule_sum.number + 1,
             num_registered,
             probability=float(outcome.probability),
             state=outcome.state if isinstance(outcome, Unsettled) else None,
@@ -104,32 +92,27 @@ def read_sum(
             where = where_raised(error)
             logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, where)
         raise RefusedError(INVALID_SUM) from None
-    joined = replace(joined, registered=replace(registered, reading=reading))
-    if isinstance(outcome, Settled) and outcome.state:
-        joined = replace(joined, state=outcome.state)
-    keep(joined)
-    return joined, outcome
 
 
 def _outcome(
     own: Own,
     joined: Membership,
     registered: Registration,
-    request: DrawRequest,
+    request: SettleRequest,
     num_registered: int,
 ) -> Settled | Unsettled:
     """Decrypt a sum and return the rule's outcome."""
     terms, announced, reading = joined.terms, joined.announced, registered.reading
-    num_sums = terms.rule.num_sums(terms.frame, num_registered)
-    sum_name = rule_sum(request.number)
+    number, num_clients = request.rule_sum.number, request.rule_sum.num_clients
     population, deviations = population_and_noise(
-        joined, request.number, request.num_clients, num_registered, registered.num_joined
+        joined, number, num_clients, num_registered, registered.num_joined
     )
-    opened = request.sums + (request.proofs or b"")
-    sums = decrypted_sum(terms.vault, registered.keys, sum_name, opened, request.num_clients).copy()
+    opened = request.rule_sum.sums + (request.proofs or b"")
+    name = sum_name_of(number)
+    sums = decrypted_sum(terms.vault, registered.keys, name, opened, num_clients).copy()
     if announced.in_the_clear and deviations is not None:
         for place in range(population.num_members):
-            sums += simulated_noise(joined, deviations, request.number, place)
+            sums += simulated_noise(joined, deviations, number, place)
     outcome = terms.rule.settle(
         own,
         population,
@@ -139,7 +122,8 @@ def _outcome(
     if not 0.0 <= outcome.probability <= 1.0:
         logger.warning("dubhe: the rule %r returned a probability outside 0 to 1.", announced.rule)
         raise RefusedError(INVALID_SUM)
-    if request.number + 1 >= num_sums and isinstance(outcome, Unsettled):
+    num_sums = terms.rule.num_sums(terms.frame, num_registered)
+    if number + 1 >= num_sums and isinstance(outcome, Unsettled):
         outcome = Settled(outcome.probability)
     return outcome
 
@@ -188,23 +172,26 @@ def decrypted_sum(
     return vault.read(keys, sum_name, total, num_clients)
 
 
-def _check_number(joined: Membership, registered: Registration, request: RuleSum) -> None:
-    """Refuse a sum over too few or too many clients, and any sum after the rule is settled.
+def _check(joined: Membership, registered: Registration, rule_sum: RuleSum) -> None:
+    """Refuse a sum out of turn, or over too few or too many clients.
+
+    Two sums over different clients would reveal their difference, so a node reads only one sum
+    under each number. A node has one probability in an epoch, so it reads no sum after the rule is
+    settled.
 
     A sum must not cover more nodes than joined. Otherwise a server could first claim that very few
     nodes joined, so that the node is charged nothing. It could then send a sum over more nodes,
     from which the node would compute a probability that depends on its labels.
     """
-    num_clients, announced = request.num_clients, joined.announced
-    reading = registered.reading
+    announced, reading = joined.announced, registered.reading
+    if registered.has_refused:
+        raise RefusedError("A sum of this epoch was refused.")
+    if reading is not None and reading.state is None:
+        raise RefusedError("The rule needs no further sum.")
+    if rule_sum.number != (0 if reading is None else reading.num_sums):
+        raise RefusedError("This is not the next sum of the epoch.")
     joining = min(announced.max_clients, registered.num_joined)
     most = joining if reading is None else reading.num_registered
     least = max(announced.min_cohort, -(-registered.num_joined // 2))
-    if not least <= num_clients <= most:
-        raise RefusedError(f"A sum over {num_clients} clients covers too few or too many.")
-    if reading is None:
-        return
-    most_sums = joined.terms.rule.num_sums(joined.terms.frame, reading.num_registered)
-    # A node has one probability in an epoch: it is fixed once the node has settled or drawn.
-    if reading.state is None or registered.num_draws or request.number >= most_sums:
-        raise RefusedError("The rule needs no further sum.")
+    if not least <= rule_sum.num_clients <= most:
+        raise RefusedError(f"A sum over {rule_sum.num_clients} clients covers too few or too many.")

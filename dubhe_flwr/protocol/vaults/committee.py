@@ -51,7 +51,7 @@ from dubhe_flwr.he.sealing import (
     seal,
 )
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
-from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault, with_sum
+from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE,
@@ -206,7 +206,7 @@ class Committee(Vault):
         if len(request.covered) != size or len(request.total) != self.vector_bytes(sum_name.field):
             raise RefusedError("The sum, or the list of nodes in it, has the wrong size.")
         digest = _digest(prefixed(request.covered, request.total))
-        opened = with_sum(member.opened, sum_name.number, digest)
+        opened = _with_sum(member.opened, sum_name.number, digest)
         if opened == member.opened:
             return member
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8))
@@ -448,6 +448,22 @@ def _pad_name(group: bytes, sum_name: SumName, number: int) -> bytes:
 
 def _name(sum_name: SumName) -> bytes:
     return prefixed(sum_name.field.encode(), sum_name.number.to_bytes(8))
+
+
+def _with_sum(known: bytes, number: int, digest: bytes) -> bytes:
+    """Return the digests of all sums that a member has opened, including this one.
+
+    Two sums over different clients would reveal their difference. So a member opens only one sum
+    under each number. It also refuses a sum if it has not opened the previous one.
+    """
+    start = number * DIGEST_BYTES
+    if start > len(known):
+        raise RefusedError("This member has not opened the previous sum.")
+    if start == len(known):
+        return known + digest
+    if known[start : start + DIGEST_BYTES] != digest:
+        raise RefusedError("A different sum was already opened under this number.")
+    return known
 
 
 def _digest(data: bytes) -> bytes:

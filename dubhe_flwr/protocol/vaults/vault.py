@@ -27,7 +27,6 @@ from dubhe_flwr.protocol.wire.messages import (
     RegisterRequest,
     Roster,
 )
-from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES
 
 Numbers = NDArray[np.int64]
 
@@ -156,22 +155,6 @@ class Vault(ABC):
 
         Raises `DecryptionError`, without any detail, if it is not valid.
         """
-
-
-def with_sum(known: bytes, number: int, digest: bytes) -> bytes:
-    """Return the digests of all sums that a node has read, or opened, including this one.
-
-    Two sums over different clients would reveal their difference. So a node accepts only one sum
-    under each number. It also refuses a sum if it has not received the previous one.
-    """
-    start = number * DIGEST_BYTES
-    if start > len(known):
-        raise RefusedError("This node has not received the previous sum.")
-    if start == len(known):
-        return known + digest
-    if known[start : start + DIGEST_BYTES] != digest:
-        raise RefusedError("A different sum was already read or opened under this number.")
-    return known
 
 
 def _state_cipher(key: bytes) -> AESGCM:

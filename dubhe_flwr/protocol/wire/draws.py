@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.protocol.wire.messages import DrawRequest, ParticipateReply
+from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest
 
 
 class Draws(NamedTuple):
@@ -32,13 +32,13 @@ def write_draws(
     return ParticipateReply(decisions=drawn, unwilling=said)
 
 
-def sizes_of(request: DrawRequest) -> tuple[int, int]:
+def sizes_of(request: ParticipateRequest) -> tuple[int, int]:
     """Return the required sizes of a reply's `decisions` and `unwilling`, in bytes."""
     num_rounds = request.num_rounds
     return _num_bytes(num_rounds * request.num_tries), _num_bytes(num_rounds)
 
 
-def read_draws(replies: Sequence[ParticipateReply], request: DrawRequest) -> Draws:
+def read_draws(replies: Sequence[ParticipateReply], request: ParticipateRequest) -> Draws:
     """Read the replies of several nodes, each with the sizes that `sizes_of` requires."""
     shape = len(replies), request.num_rounds, request.num_tries
     decisions = _bits([reply.decisions for reply in replies], shape[1] * shape[2])

@@ -258,36 +258,36 @@ class RuleSum(Message):
     num_clients: int
     number: int
 
+    def __post_init__(self) -> None:
+        require(self.num_clients >= 1, "A sum must cover a client.")
+        require(self.number >= 0, "A sum must not have a negative number.")
+
 
 @dataclass(frozen=True, slots=True)
-class DrawRequest(RuleSum):
-    """Sends nodes the rule's last sum, and asks for `num_tries` draws for each of some rounds.
-
-    If a committee opened the sum, each node also gets its members' proofs, which only it can check.
-    """
+class ParticipateRequest(Message):
+    """Asks nodes for `num_tries` draws for each of some rounds."""
 
     first_round: int
     num_rounds: int
     num_tries: int
-    proofs: bytes | None = None
 
     def __post_init__(self) -> None:
-        fits = self.num_clients >= 1 and self.number >= 0
-        sentence = "A sum must cover a client, and must not have a negative number."
-        require(fits, sentence)
         positive = min(self.first_round, self.num_rounds, self.num_tries) >= 1
         require(positive, "There must be at least one round and one try.")
         require(self.num_rounds * self.num_tries <= MAX_DRAWS, "There must be at most 2^20 draws.")
 
 
 @dataclass(frozen=True, slots=True)
-class SettleRequest(DrawRequest):
-    """Asks nodes to continue with the rule, and to draw as soon as it is settled."""
+class SettleRequest(Message):
+    """Sends nodes the rule's last sum.
 
+    They contribute to another sum or, if the rule is settled, draw. If a committee opened the sum,
+    each node also gets its members' proofs, which only it can check.
+    """
 
-@dataclass(frozen=True, slots=True)
-class ParticipateRequest(DrawRequest):
-    """Asks nodes to draw; they read the sum unless they already have."""
+    rule_sum: RuleSum
+    draws: ParticipateRequest
+    proofs: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class Terms:
         return num_clients * least <= total <= num_clients * FIXED_POINT_SCALE
 
 
-def rule_sum(number: int) -> SumName:
+def sum_name_of(number: int) -> SumName:
     """Return the name of one of the rule's sums; number 0 is the sum of the registrations."""
     return SumName(SETTLEMENT if number else REGISTRATION, number)
 

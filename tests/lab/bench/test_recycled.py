@@ -44,8 +44,7 @@ def test_the_whole_protocol_runs(method: str, num_real: int, rounds_per_draw: in
     stages = [stage.stage for stage in plans[0].stages]
     assert stages[:3] == REGISTRATION
     assert stages[-1] == "determine"
-    # The paper's rule has one sum; prices take several, and nodes draw as soon as they settle.
-    assert set(stages[3:-1]) == {"settle" if method == "dubhe" else "participate"}
+    assert set(stages[3:-1]) == {"settle"}
 
 
 def test_time_scales_with_the_number_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,5 +54,6 @@ def test_time_scales_with_the_number_of_nodes(monkeypatch: pytest.MonkeyPatch) -
     server, nodes = nodes_and_server("dubhe-paper", 30, 5)
     costs = measured_rounds(server, nodes, 2)
     seconds = [[(of.stage, of.client_seconds) for of in cost.stages] for cost in costs]
-    drawn = [("participate", 30.0), ("determine", 1.0)]
-    assert seconds == [[("join", 30.0), ("keygen", 1.0), ("register", 30.0), *drawn], drawn]
+    registration = [("join", 30.0), ("keygen", 1.0), ("register", 30.0), ("settle", 30.0)]
+    determined = ("determine", 1.0)
+    assert seconds == [[*registration, determined], [("participate", 30.0), determined]]

@@ -35,7 +35,7 @@ def test_the_table_in_the_docstring_matches_the_code() -> None:
 @pytest.mark.parametrize(
     ("settings", "stages"),
     [
-        ({}, ["join", "register", "participate", "determine"]),
+        ({}, ["join", "register", "settle", "determine"]),
         (SEARCH, ["join", "register", "settle", "settle", "determine"]),
     ],
 )
@@ -118,8 +118,12 @@ class TestRoundsPerDraw:
         """Nodes draw for the remaining rounds; rounds already drawn begin with their plan."""
         nodes = federation(rounds_per_draw=5, registration_interval=7)
         plans = nodes.rounds(1, 8)
-        draws = [e.request for e in nodes.exchanges if e.stage == "participate"]
-        asked_for = [(r["first-round"], r["num-rounds"]) for r in draws[::12]]
+        requests = [e.request for e in nodes.exchanges if e.stage in {"settle", "participate"}]
+        asked_for = [
+            tuple(request[where + name] for name in ("first-round", "num-rounds"))
+            for request in requests[::12]
+            for where in ["draws." if request["stage"] == "settle" else ""]
+        ]
         assert asked_for == [(1, 5), (6, 2), (8, 5)]
         assert [plan.server_round for plan in plans if plan.stages] == [1, 6, 8]
         assert list(epoch_of(nodes).rounds) == [8, 9, 10, 11, 12]
@@ -127,14 +131,15 @@ class TestRoundsPerDraw:
     def test_a_round_is_drawn_again_if_too_few_drew(self) -> None:
         """A node that missed the draw may be back when the rest have left."""
         nodes = federation(rounds_per_draw=5, registration_interval=20)
+        nodes.rounds(1, 5)
         with altered(nodes, "participate", lost, nodes.ids[:8]):
-            nodes.play(1)
+            nodes.play(6)
         here = nodes.ids[:10]
-        plan = nodes.play(2, here)
+        plan = nodes.play(7, here)
         assert stages_of(plan) == ["participate", "determine"]
         assert len(plan.participants) == 4
         assert set(plan.participants) <= set(here)
-        assert nodes.play(3, here).stages == ()
+        assert nodes.play(8, here).stages == ()
 
 
 def test_a_run_repeats_by_alias_whatever_the_node_ids() -> None:

@@ -33,8 +33,16 @@ def test_every_stage_is_listed() -> None:
 
 
 def nodes_of(stage: str, **settings: Any) -> Nodes:
-    """Return nodes whose first round has a stage: with a search, they draw as they settle."""
-    return federation(**SEARCH if stage == "settle" else {}, **settings)
+    """Return nodes whose next round has a stage; those that search settle in two exchanges."""
+    nodes = federation(**SEARCH if stage == "settle" else {}, **settings)
+    if stage == "participate":
+        nodes.play(1)
+    return nodes
+
+
+def next_round(nodes: Nodes) -> int:
+    """Return the number of the next round."""
+    return nodes.state.run.server_round + 1
 
 
 def sized(field: str, reason: str) -> tuple[Any, str]:
@@ -96,7 +104,7 @@ def test_lost_nodes_are_dropped_and_do_not_train(stage: str, spoil: Any, reason:
     nodes = nodes_of(stage)
     victims = nodes.ids[1:3]
     alter(nodes, stage, spoil, victims)
-    plan = nodes.play(1)
+    plan = nodes.play(next_round(nodes))
     (report,) = [report for report in plan.stages if report.dropped]
     assert (report.stage, report.sent, report.dropped) == (stage, 12, {reason: 2})
     assert plan.num_registered == (12 if stage == "participate" else 10)
@@ -123,19 +131,20 @@ def test_an_agent_that_fails_is_replaced(stage: str, spoil: Any, reason: str) ->
 def test_silence_ends_the_round(stage: str, on_failure: str) -> None:
     """If no node answers, the round ends as `on_failure` says; only the best try is optional."""
     nodes = nodes_of(stage, on_failure=on_failure)
+    server_round = next_round(nodes)
     with altered(nodes, stage, lost):
         if stage != "determine" and on_failure == "raise":
             with pytest.raises(QuorumError, match='on_failure="random"') as error:
-                nodes.play(1)
+                nodes.play(server_round)
             assert type(error.value) is QuorumError
         else:
-            plan = nodes.play(1)
+            plan = nodes.play(server_round)
             assert plan.fallback == (stage != "determine")
             assert (len(set(plan.participants)), plan.stages[-1].stage) == (4, stage)
             last = "the first one is used." if stage == "determine" else "at random."
             assert plan.notes[-1].endswith(last)
             assert isinstance(nodes.state.stage, Rest)
-    after = nodes.play(2)
+    after = nodes.play(server_round + 1)
     assert (after.fallback, after.notes, nodes.errors) == (False, (), [])
 
 
@@ -143,12 +152,12 @@ def test_silence_ends_the_round(stage: str, on_failure: str) -> None:
 def test_replies_of_nodes_that_were_not_asked_are_ignored(stage: str) -> None:
     """Replies of nodes that were not asked are ignored, whatever they send."""
     nodes, same = nodes_of(stage), nodes_of(stage)
-    batch = nodes.until(stage)
+    batch = nodes.until(stage, next_round(nodes))
     replies: Any = nodes.deliver(batch)
     known = next(iter(replies.values()))
     strangers = {1: known, 2: NodeFailure("?"), -5: {}, 2**70: {"stage": stage}}
     plan = nodes.finish(nodes.step(strangers | replies))
-    assert plan.participants == same.play(1).participants
+    assert plan.participants == same.play(next_round(same)).participants
     assert all(not report.dropped for report in plan.stages)
 
 

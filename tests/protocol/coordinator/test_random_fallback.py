@@ -57,7 +57,8 @@ class TestErrors:
     ) -> None:
         """The plan names the error. A settled epoch goes on."""
         nodes = federation()
-        replies = nodes.deliver(nodes.until(kind.__name__.lower()))
+        number = 1 if kind is Register else nodes.play(1).server_round + 1
+        replies = nodes.deliver(nodes.until(kind.__name__.lower(), number))
         with monkeypatch.context() as patch:
             error = InvalidCiphertextError("No ciphertext.")
             patch.setattr(kind, "take", Mock(side_effect=error))
@@ -65,7 +66,7 @@ class TestErrors:
         sentence = "No ciphertext. The clients of this round are chosen at random."
         assert (plan.fallback, plan.notes) == (True, (sentence,))
         assert (nodes.state.epoch is None) == (kind is Register)
-        assert not nodes.play(2).fallback
+        assert not nodes.play(number + 1).fallback
 
     @pytest.mark.parametrize("label_counts", [[1] * 5, [-1] * 4])
     def test_a_wrong_setting_ends_the_run(self, label_counts: list[int]) -> None:
@@ -105,8 +106,9 @@ class TestWho:
     def test_nodes_that_said_yes_come_first(self) -> None:
         """Nodes that said yes train for sure."""
         nodes = federation(quorum=4)
+        nodes.play(1)
         silent(nodes, "participate", *nodes.ids[3:6])
-        plan = nodes.play(1)
+        plan = nodes.play(2)
         assert set(nodes.ids[3:6]) < set(plan.participants)
         assert by_chance(plan, set(nodes.ids))
 

@@ -83,7 +83,7 @@ def test_spent_draws_cause_an_early_registration() -> None:
     plans = nodes.rounds(2, 4)
     assert [plan.epoch == first for plan in plans] == [True, True, False]
     draws = [e.request["num-rounds"] for e in nodes.exchanges if e.stage == "participate"]
-    assert draws == [2] * 12 + [4] * 12
+    assert draws == [2] * 12
     assert nodes.errors == []
 
 

@@ -22,6 +22,6 @@ def test_a_node_that_registered_becomes_no_member() -> None:
 def test_without_a_committee_nobody_opens_a_sum() -> None:
     """The agent's key opens the sums of such an epoch."""
     nodes = federation()
-    node_id, request = next_request(nodes, Stage.PARTICIPATE)
+    node_id, request = next_request(nodes, Stage.SETTLE)
     asked = seal(request["epoch"], Stage.OPEN, 50, OpenRequest(0, b"\xff", b""))  # type: ignore[arg-type]
     refuses(nodes, node_id, asked, RefusedError, "No committee opens the sums of this epoch")

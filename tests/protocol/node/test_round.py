@@ -27,8 +27,8 @@ def test_a_draw_at_the_probability_is_a_no(monkeypatch: pytest.MonkeyPatch) -> N
 def test_without_an_agent_nothing_is_determined() -> None:
     """A server that asks anyway learns nothing about a sum."""
     nodes = federation(tries=1)
-    node_id, request = next_request(nodes, Stage.PARTICIPATE)
-    nodes.handle(node_id, request)
+    nodes.play(1)
+    node_id = nodes.ids[0]
     asked = seal(epoch_of(nodes).identity, Stage.DETERMINE, 50, DetermineRequest(b"", (1,)))
     refuses(nodes, node_id, asked, RefusedError, "No agent chooses among tries in this epoch")
 

@@ -26,7 +26,7 @@ def test_nodes_in_one_process_decrypt_a_sum_once(monkeypatch: pytest.MonkeyPatch
     nodes = federation(rule=Exchanges(2), tries=1)
     monkeypatch.setattr(SecretKey, "decrypt", counted)
     nodes.play(1)
-    sums = {e.request["sums"] for e in nodes.exchanges if "sums" in e.request}
+    sums = {e.request["rule-sum.sums"] for e in nodes.exchanges if e.stage == "settle"}
     assert len(sums) == 3
     assert sorted(decrypted) == sorted(sums)
 
@@ -39,7 +39,7 @@ class TestAnyRule:
     ) -> None:
         """An error in a rule costs as much as any refusal, and its text stays at the node."""
         nodes = federation(rule=Exchanges())
-        node_id, request = next_request(nodes, Stage.PARTICIPATE)
+        node_id, request = next_request(nodes, Stage.SETTLE)
         forged = with_slots(nodes, node_id, request, [0])
         refuses(nodes, node_id, forged, RefusedError, "^The sum is not valid")
         (message,) = set(caplog.messages)
@@ -47,8 +47,8 @@ class TestAnyRule:
             f"dubhe: the rule {Exchanges.name!r} raised ZeroDivisionError in "
         )
 
-    def test_a_rules_result_outlasts_the_draw(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The rule's memory is kept even when the request to draw carries the only sum."""
+    def test_a_rules_result_outlasts_the_epoch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A node keeps the state that a rule leaves for the next epoch."""
         nodes = federation(rule=Exchanges())
         monkeypatch.setattr(Exchanges, "settle", lambda *_: Settled(0.5, state=(1.0,)))
         nodes.play(1)

@@ -108,9 +108,13 @@ def test_a_node_registers_once() -> None:
 @pytest.mark.parametrize(
     ("field", "spoil", "refused"),
     [
-        ("sums", lambda sums: sums[1:], r"^The sum is not valid\.$"),
+        ("rule-sum.sums", lambda sums: sums[1:], r"^The sum is not valid\.$"),
         ("proofs", lambda _proofs: b"", r"^The sum is not valid\.$"),
-        ("sums", lambda sums: sums[:-1] + flipped(sums[-1:]), "^Member 3 .* has not proved"),
+        (
+            "rule-sum.sums",
+            lambda sums: sums[:-1] + flipped(sums[-1:]),
+            "^Member 3 .* has not proved",
+        ),
         ("proofs", flipped, "^Member 1 of the committee has not proved"),
     ],
     ids=["size", "no proofs", "part", "proof"],
@@ -126,7 +130,7 @@ def test_an_altered_part_opens_no_sum(field: str, spoil: Any, refused: str) -> N
 def test_nodes_share_a_sum_but_no_proofs() -> None:
     """The server holds one copy of a sum, however many nodes it sends it to."""
     requests: Any = federation(pinned=False).until(Stage.SETTLE).requests
-    assert len({id(request.sums) for request in requests.values()}) == 1
+    assert len({id(request.rule_sum) for request in requests.values()}) == 1
     assert len({request.proofs for request in requests.values()}) == 20
 
 
@@ -134,7 +138,7 @@ def test_a_member_proves_a_part_that_does_not_open() -> None:
     """A part can be garbage although its member stands by it."""
     nodes = federation(pinned=False)
     node_id, request = asked(nodes, Stage.SETTLE, 12)
-    sums: Any = request["sums"]
+    sums: Any = request["rule-sum.sums"]
     proofs: Any = request["proofs"]
     size = vault_of(nodes).vector_bytes(REGISTRATION)
     garbage, secret = bytes(size + 16), registered(nodes, node_id).keys[-pads.KEY_BYTES :]
@@ -143,7 +147,7 @@ def test_a_member_proves_a_part_that_does_not_open() -> None:
     spoilt = sums[: -len(garbage)] + garbage
     proven = proofs[:-16] + pads.proof(secret, statement)
     with pytest.raises(RefusedError, match=r"^The sum is not valid\.$"):
-        nodes.handle(node_id, {**request, "sums": spoilt, "proofs": proven})
+        nodes.handle(node_id, {**request, "rule-sum.sums": spoilt, "proofs": proven})
 
 
 def test_the_server_finds_vectors_that_cannot_be_added() -> None:

@@ -26,9 +26,9 @@ from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.draws import write_draws
 from dubhe_flwr.protocol.wire.messages import (
     PUBLIC_KEY_BYTES,
-    DrawRequest,
     JoinRequest,
     KeygenRequest,
+    ParticipateRequest,
     Roster,
     SettleRequest,
 )
@@ -91,8 +91,10 @@ class RecycledNodes:
         if isinstance(first, JoinRequest):
             self._announced = first
             return _Joined(self.ids, answers)
-        if isinstance(first, DrawRequest):
-            answers += self._more_draws(batch, first, answers[0])
+        if isinstance(first, SettleRequest) and "contribution" not in answers[0]:
+            answers += self._more_draws(batch, first.draws, "draws.", answers[0])
+        if isinstance(first, ParticipateRequest):
+            answers += self._more_draws(batch, first, "", answers[0])
         others = answers[self.num_real :] or answers
         return dict(zip(self.ids, chain(answers[: self.num_real], cycle(others)), strict=False))
 
@@ -134,10 +136,11 @@ class RecycledNodes:
         assert isinstance(sealed, bytes)  # noqa: S101 - as the message declares it
         return {**reply, "sealed-keys": (sealed * -(-wanted // len(sealed)))[:wanted]}
 
-    def _more_draws(self, batch: Batch, request: DrawRequest, first: Fields) -> list[Fields]:
+    def _more_draws(
+        self, batch: Batch, request: ParticipateRequest, prefix: str, first: Fields
+    ) -> list[Fields]:
         """Draw for the nodes that are not real, which volunteer with the average probability."""
-        prefix = "draws." if isinstance(request, SettleRequest) else ""
-        if self.num_real == len(self.ids) or f"{prefix}decisions" not in first:
+        if self.num_real == len(self.ids):
             return []
         assert self._announced is not None  # noqa: S101 - nodes join before they draw
         wanted = self._announced.num_volunteers(len(self.ids))

@@ -30,7 +30,9 @@ from dubhe_flwr.protocol.wire.messages import (
     KeygenRequest,
     Message,
     OpenRequest,
+    ParticipateRequest,
     RegisterRequest,
+    RuleSum,
     SettleReply,
     SettleRequest,
 )
@@ -181,7 +183,7 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
         "add up": lambda: vault.add_up(public, [SETTLEMENT], vectors),
         "read": lambda: vault.read(keys[0], _LABEL, total + (proofs or b""), number),
     }
-    settle = SettleRequest(total, number, 1, 1, num_rounds=10, num_tries=1, proofs=proofs)
+    settle = SettleRequest(RuleSum(total, number, 1), ParticipateRequest(1, 10, 1), proofs)
     num_bytes |= {
         "keys": _size(requests[0]),
         "node up": _size(SettleReply(vectors[0])),

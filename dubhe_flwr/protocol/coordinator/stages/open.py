@@ -1,6 +1,7 @@
 """The stage `open`: the members of the committee open a sum for all nodes."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.committee import Committee
 from dubhe_flwr.protocol.wire.messages import OpenReply, OpenRequest, Stage
-from dubhe_flwr.protocol.wire.terms import rule_sum
+from dubhe_flwr.protocol.wire.terms import sum_name_of
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class OpenedSum:
     """The registered nodes can read their last sum."""
 
     registered: RegisteredNodes
+    # The members' proofs of the sum, for each node that joined; empty without a committee.
+    proofs: Mapping[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Open(AwaitingMembers):
         joined, last = registered.joined, registered.last_sum
         vault = joined.invitation.terms.vault
         assert isinstance(vault, Committee)  # noqa: S101 - other vaults never get here
-        field = rule_sum(last.number).field
+        field = sum_name_of(last.number).field
 
         def refuse(_node_id: int, reply: OpenReply) -> str | None:
             fits = vault.is_release(field, len(joined.replies), reply)
@@ -68,7 +71,7 @@ class Open(AwaitingMembers):
         parts = [told[node_id] for node_id in self.members]
         opened = replace(last, sums=vault.opened(last.sums, _covered(registered), parts))
         proofs = dict(zip(joined.replies, vault.proofs(parts), strict=True))
-        return context, OpenedSum(replace(registered, last_sum=opened, proofs=proofs))
+        return context, OpenedSum(replace(registered, last_sum=opened), proofs)
 
 
 def _covered(registered: RegisteredNodes) -> bytes:

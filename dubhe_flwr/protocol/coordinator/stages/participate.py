@@ -1,8 +1,7 @@
 """The stage `participate`: each registered node draws to decide whether it volunteers."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,19 +9,11 @@ from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.renewal import num_rounds_of, num_tries_of
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, DrawnRound, drawn_rounds
-from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused, with_unproven
+from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.draws import read_draws, sizes_of
-from dubhe_flwr.protocol.wire.messages import (
-    DrawRequest,
-    ParticipateReply,
-    ParticipateRequest,
-    SettleRequest,
-    Stage,
-)
-
-DrawRequestT = TypeVar("DrawRequestT", SettleRequest, ParticipateRequest)
+from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest, Stage
 
 
 @dataclass(frozen=True)
@@ -45,7 +36,6 @@ class Participate(AwaitingInEpoch):
     """Nodes were asked to draw."""
 
     request: ParticipateRequest
-    was_drawn: bool  # whether nodes drew earlier in this epoch
 
     @classmethod
     def begin(
@@ -55,15 +45,14 @@ class Participate(AwaitingInEpoch):
         ready = epoch.rounds.get(context.server_round)
         if ready is not None and not _may_be_drawn_anew(context, epoch, ready):
             return context, RoundDetermined(epoch)
-        request = draw_request(ParticipateRequest, context, epoch)
+        request = draw_request(context, epoch)
         here = [node_id for node_id in epoch.registered if node_id in context.round.present]
         context.check_quorum(len(here), "registered and connected", epoch)
-        was_drawn = epoch.num_draws > 0
         # Charged at once: a draw counts as soon as it is asked for, even if the round fails.
         epoch = epoch.charged(request)
-        requests, num_rounds = addressed(request, here, epoch.proofs), request.num_rounds
+        requests, num_rounds = dict.fromkeys(here, request), request.num_rounds
         context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests, num_rounds)
-        return context, cls(batch, epoch, request, was_drawn)
+        return context, cls(batch, epoch, request)
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, RoundsDrawn | Refused]:
         """Read the draws."""
@@ -74,15 +63,13 @@ class Participate(AwaitingInEpoch):
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = with_declined(context.reported(report), request, accepted)
-        if not self.was_drawn:  # a node reads the sum once, but a liar may complain at each draw
-            context = with_unproven(context, epoch.committee, replies, report)
         if is_refused(context, report):
-            return context, Refused(report, self.was_drawn, epoch.registered, epoch.committee)
+            return context, Refused(report)
         epoch = replace(epoch, failed=frozenset(report.lost.get(ERROR_REPLY, ())))
         return accept_draws(context, epoch, request, accepted)
 
 
-def draw_request(kind: type[DrawRequestT], context: Context, epoch: Epoch) -> DrawRequestT:
+def draw_request(context: Context, epoch: Epoch) -> ParticipateRequest:
     """Return a request for draws that begin with this round."""
     settings, server_round = context.settings, context.server_round
     num_tries = num_tries_of(settings, epoch)
@@ -91,31 +78,17 @@ def draw_request(kind: type[DrawRequestT], context: Context, epoch: Epoch) -> Dr
         epoch.first_round + num_rounds_of(settings, epoch) - server_round,
         epoch.draws_left // epoch.draws_charged(num_tries),
     )
-    return kind(
-        **asdict(epoch.last_sum),
-        first_round=server_round,
-        num_rounds=num_rounds,
-        num_tries=num_tries,
-    )
+    return ParticipateRequest(server_round, num_rounds, num_tries)
 
 
-def addressed(
-    request: DrawRequestT, node_ids: Iterable[int], proofs: Mapping[int, bytes]
-) -> dict[int, DrawRequestT]:
-    """Return the request to each node, with its proofs; without any, all get the same request."""
-    if not proofs:
-        return dict.fromkeys(node_ids, request)
-    return {n: replace(request, proofs=proofs[n]) for n in node_ids}
-
-
-def refused_draws(request: DrawRequest, draws: ParticipateReply) -> str | None:
+def refused_draws(request: ParticipateRequest, draws: ParticipateReply) -> str | None:
     """Return why a node's draws cannot be used, or None."""
     fits = (len(draws.decisions), len(draws.unwilling)) == sizes_of(request)
     return None if fits else "wrong number of draws"
 
 
 def with_declined(
-    context: Context, request: DrawRequest, replies: Mapping[int, ParticipateReply]
+    context: Context, request: ParticipateRequest, replies: Mapping[int, ParticipateReply]
 ) -> Context:
     """Return the context, with a record of the nodes that declined this round."""
     unwilling = read_draws(list(replies.values()), request).unwilling[:, 0]
@@ -125,7 +98,10 @@ def with_declined(
 
 
 def accept_draws(
-    context: Context, epoch: Epoch, request: DrawRequest, replies: Mapping[int, ParticipateReply]
+    context: Context,
+    epoch: Epoch,
+    request: ParticipateRequest,
+    replies: Mapping[int, ParticipateReply],
 ) -> tuple[Context, RoundsDrawn]:
     """Return the rounds for which nodes drew; give up if too few will train in this one."""
     draws = read_draws(list(replies.values()), request)

@@ -18,14 +18,12 @@ _MAX_RENEWALS: Final = 6
 class Refused:
     """The nodes refused the epoch; `report` covers the stage in which they did so.
 
-    If they drew earlier in the epoch, its sum was valid. Then no registration is to blame: the
-    nodes must have forgotten the epoch.
+    An invalid registration, or a member of the committee, may be the cause only as long as nodes
+    read sums. Nodes that refuse to draw later must have forgotten the epoch, so nobody is suspect.
     """
 
     report: StageReport
-    was_drawn: bool
-    registered: Collection[int]
-    committee: tuple[int, ...]
+    suspects: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,8 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
         "epoch ends and all nodes register again."
     )
     run = context.run
-    if not refused.was_drawn:
-        context = _with_failures(context, [*refused.registered, *refused.committee])
+    if refused.suspects:
+        context = _with_failures(context, refused.suspects)
         run = replace(context.run, num_refused_epochs=run.num_refused_epochs + 1)
     run = replace(run, continued=None)
     this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)

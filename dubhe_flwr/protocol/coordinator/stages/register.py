@@ -1,7 +1,7 @@
 """The stage `register`: nodes send their registrations and label distributions, hidden."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -29,8 +29,6 @@ class RegisteredNodes:
     num_registered: int  # clients covered by the sum of the registrations
     last_sum: RuleSum  # the sum of the nodes' last contributions, to send to them next
     committee: tuple[int, ...] = ()  # members of the committee, if there is one
-    # The members' proofs of the last sum, for each node; empty without a committee.
-    proofs: Mapping[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
@@ -16,7 +17,6 @@ from dubhe_flwr.protocol.coordinator.stages.open import OpenedSum
 from dubhe_flwr.protocol.coordinator.stages.participate import (
     RoundsDrawn,
     accept_draws,
-    addressed,
     draw_request,
     refused_draws,
     with_declined,
@@ -25,8 +25,16 @@ from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused, 
 from dubhe_flwr.protocol.coordinator.stages.register import RegisteredNodes
 from dubhe_flwr.protocol.plan import Replies, StageReport
 from dubhe_flwr.protocol.replies import DAYS_LIMIT, accept_replies
-from dubhe_flwr.protocol.wire.messages import RuleSum, SettleReply, SettleRequest, Stage
+from dubhe_flwr.protocol.wire.messages import (
+    ParticipateRequest,
+    RuleSum,
+    SettleReply,
+    SettleRequest,
+    Stage,
+)
 from dubhe_flwr.protocol.wire.terms import SETTLEMENT
+
+_UNSETTLED: Final = "not settled"
 
 
 @dataclass(frozen=True)
@@ -34,25 +42,20 @@ class Settle(Awaiting):
     """Nodes were sent the last sum and asked to continue with the rule."""
 
     registered: RegisteredNodes
-    request: SettleRequest
+    draws: ParticipateRequest
 
     @classmethod
-    def begin(cls, context: Context, opened: OpenedSum) -> tuple[Context, "Settle | Epoch"]:
-        """Send the nodes the last sum, unless they will read it when they draw."""
+    def begin(cls, context: Context, opened: OpenedSum) -> tuple[Context, "Settle"]:
+        """Send the nodes the last sum, with its proofs if there are any."""
         registered = opened.registered
-        terms, last = registered.joined.invitation.terms, registered.last_sum
-        num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
-        # If a rule has only one sum, nodes read it when they are asked to draw. If there are
-        # several, nodes read the last one here, report what the rule found, and draw.
-        settled, epoch = _settled(context, registered)
-        if num_sums <= max(1, last.number):
-            return settled, epoch
-        request = draw_request(SettleRequest, context, epoch)
-        requests = addressed(request, registered.distributions, registered.proofs)
-        context, batch = context.batch(
-            registered.joined.invitation.identity, Stage.SETTLE, requests
-        )
-        return context, cls(batch, registered, request)
+        draws = draw_request(context, _settled(context, registered)[1])
+        request = SettleRequest(registered.last_sum, draws)
+        requests = dict.fromkeys(registered.distributions, request)
+        if opened.proofs:
+            requests = {n: replace(request, proofs=opened.proofs[n]) for n in requests}
+        identity = registered.joined.invitation.identity
+        context, batch = context.batch(identity, Stage.SETTLE, requests)
+        return context, cls(batch, registered, draws)
 
     def take(
         self, context: Context, replies: Replies
@@ -60,24 +63,27 @@ class Settle(Awaiting):
         """Add up the contributions; a node that misses an exchange leaves the epoch."""
         registered = self.registered
         terms = registered.joined.invitation.terms
-        size = terms.vault.vector_bytes(SETTLEMENT)
+        num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
+        is_last = registered.last_sum.number + 1 >= num_sums
+        size = 0 if is_last else terms.vault.vector_bytes(SETTLEMENT)
 
         def refuse(_node_id: int, reply: SettleReply) -> str | None:
+            if reply.contribution is not None and is_last:
+                return _UNSETTLED
             if reply.contribution is not None and len(reply.contribution) != size:
                 return "wrong size of ciphertexts"
-            return None if reply.draws is None else refused_draws(self.request, reply.draws)
+            return None if reply.draws is None else refused_draws(self.draws, reply.draws)
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         draws = {n: reply.draws for n, reply in accepted.items() if reply.draws is not None}
-        context = with_declined(context, self.request, draws)
+        context = with_declined(context, self.draws, draws)
         context = with_unproven(context, registered.committee, replies, report)
         if is_refused(context, report):
             names = [registered.joined.aliases[n] for n in registered.committee]
             if names:
                 context = context.noted(f"The committee was {', '.join(names)}.")
-            return context.reported(report), Refused(
-                report, False, tuple(registered.distributions), registered.committee
-            )
+            suspects = (*registered.distributions, *registered.committee)
+            return context.reported(report), Refused(report, suspects)
         vectors = {
             node_id: reply.contribution
             for node_id, reply in accepted.items()
@@ -85,7 +91,7 @@ class Settle(Awaiting):
         }
         settled = {n: reply for n, reply in accepted.items() if reply.contribution is None}
         if len(settled) > len(vectors):
-            return self._drawn(context, settled, report.without(vectors, "not settled"))
+            return self._drawn(context, settled, report.without(vectors, _UNSETTLED))
         context, answered, total = context.summed(
             partial(terms.vault.add_up, registered.public, [SETTLEMENT]),
             vectors,
@@ -105,9 +111,10 @@ class Settle(Awaiting):
         finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
         context, epoch = _settled(context, _of(self.registered, settled), finding)
         # With fewer nodes left, the sums that agents may decrypt can last for fewer rounds.
-        num_rounds = draw_request(SettleRequest, context, epoch).num_rounds
-        context, epoch = context.counted(num_rounds), epoch.charged(self.request)
-        context, drawn = accept_draws(context, epoch, self.request, draws)
+        num_rounds = draw_request(context, epoch).num_rounds
+        # Draws use up one sequence number per round, as if `participate` had followed.
+        context, epoch = context.counted(num_rounds), epoch.charged(self.draws)
+        context, drawn = accept_draws(context, epoch, self.draws, draws)
         return context, replace(drawn, rounds=dict(islice(drawn.rounds.items(), num_rounds)))
 
 
@@ -133,8 +140,7 @@ def _settled(
         aliases={node_id: joined.aliases[node_id] for node_id in node_ids},
         public=registered.public,
         distributions=tuple(node_ids.values()),
-        last_sum=registered.last_sum,
-        proofs=registered.proofs,
+        num_rule_sums=registered.last_sum.number + 1,
         num_registered=registered.num_registered,
         finding=finding,
         committee=registered.committee,

@@ -30,9 +30,10 @@ def best(task: AgentTask) -> int:
     return int(np.argmin(scores_of([FIXED[members].sum(axis=0) for members in task.tries])))
 
 
-def standing_in(nodes: Nodes, stand_in: int) -> Batch:
-    """Play until all agents but one have spent their sums, and that one is asked."""
-    batch = nodes.until("participate")
+def standing_in(nodes: Nodes, stand_in: int, server_round: int) -> Batch:
+    """Play to a round in which all agents but one have spent their sums, and that one is asked."""
+    nodes.rounds(1, server_round - 1)
+    batch = nodes.until("participate", server_round)
     num_sums = {node_id: 11 for node_id in nodes.ids if node_id != stand_in}
     stage = awaiting(nodes, Participate)
     changed = replace(stage, epoch=replace(stage.epoch, num_draws=0, num_sums=num_sums))
@@ -45,12 +46,12 @@ def standing_in(nodes: Nodes, stand_in: int) -> Batch:
 
 def test_one_request_has_all_rounds_of_an_agent() -> None:
     """An agent that replaces spent ones gets their rounds in one request, while its sums last."""
-    nodes = federation(N, rounds_per_draw=6)
-    batch = standing_in(nodes, nodes.ids[4])
+    nodes = federation(N, rounds_per_draw=6, registration_interval=12)
+    batch = standing_in(nodes, nodes.ids[4], 7)
     tasks = [task for _, task in tasks_of(nodes).values()]
     num_sums = sum(len(task.tries) for task in tasks)
     assert num_sums + len(tasks[0].tries) > 11 >= num_sums
-    plans = [nodes.finish(batch), *(nodes.play(r) for r in range(2, 7))]
+    plans = [nodes.finish(batch), *nodes.rounds(8, 12)]
     assert [plan.chosen for plan in plans[: len(tasks)]] == list(map(best, tasks))
     assert {plan.chosen for plan in plans[len(tasks) :]} == {0}
     assert plans[0].notes == ("No agent is left to choose a try; the first one is used.",)
@@ -60,13 +61,13 @@ def test_one_request_has_all_rounds_of_an_agent() -> None:
 def test_one_wrong_round_voids_the_answer(chosen: tuple[int, ...]) -> None:
     """One wrong round out of two is enough to reject the answer."""
     nodes = federation(N, rounds_per_draw=2)
-    batch = standing_in(nodes, nodes.ids[4])
+    batch = standing_in(nodes, nodes.ids[4], 3)
     replies: Any = nodes.deliver(batch)
     replies[nodes.ids[4]] |= {"chosen": np.array(chosen, dtype=">i8").tobytes()}
     plan = nodes.step(replies)
     assert isinstance(plan, Plan)
     assert plan.notes[0] == "An agent did not choose a try."
-    assert [plan.chosen, nodes.play(2).chosen] == [0, 0]
+    assert [plan.chosen, nodes.play(4).chosen] == [0, 0]
 
 
 @pytest.mark.parametrize("share", [0, 1000 * 2**20], ids=["nothing", "huge shares"])

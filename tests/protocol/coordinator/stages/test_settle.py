@@ -92,7 +92,7 @@ def test_a_node_that_missed_an_exchange_is_out_of_the_epoch() -> None:
     assert [(r.sent, r.accepted) for r in plan.stages if r.stage == "settle"] == [(12, 9), (9, 9)]
     epoch = epoch_of(nodes)
     assert (epoch.registered, len(epoch.distributions)) == (tuple(nodes.ids[3:]), 9)
-    assert (epoch.num_registered, epoch.last_sum.num_clients) == (12, 9)
+    assert (epoch.num_registered, epoch.num_rule_sums) == (12, 2)
     assert epoch.sums_per_agent == 5
     for server_round in (2, 3):
         assert not set(out) & set(asked(nodes, "participate"))
@@ -159,11 +159,11 @@ def going_on(nodes: Nodes, reply: Any) -> Any:
 
 
 def test_a_rule_gets_no_more_sums_than_it_announces() -> None:
-    """If most nodes go on beyond that, they draw with the last sum."""
+    """Nodes that go on beyond that are dropped."""
     nodes = searching(on_failure="random")
     nodes.alter_reply = lambda stage, _n, reply: (
         going_on(nodes, reply) if stage == "settle" and "contribution" not in reply else reply
     )
-    nodes.play(1)
-    requests = [e.request["number"] for e in nodes.exchanges if e.stage == "settle"]
+    assert report_of(nodes.play(1), "settle", 1).dropped == {"not settled": 12}
+    requests = [e.request["rule-sum.number"] for e in nodes.exchanges if e.stage == "settle"]
     assert set(requests) == {0, 1}
