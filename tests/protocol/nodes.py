@@ -90,7 +90,7 @@ class Exchanges(Rule):
         if len(state) == self.number:
             return Settled(probability)
         number = len(state) + 1
-        return Unsettled(probability, np.array([number]), (*state, probability))
+        return Unsettled(np.array([number]), (*state, probability))
 
 
 def federation(**overrides: Any) -> Federation[CoordinatorState]:

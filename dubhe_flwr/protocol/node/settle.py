@@ -79,12 +79,10 @@ def _read(
     try:
         own = own_of(policy, joined, registered, num_registered, rule_sum.number + 1)
         outcome = _outcome(own, joined, registered, request, num_registered)
-        return outcome, Reading(
-            rule_sum.number + 1,
-            num_registered,
-            probability=float(outcome.probability),
-            state=outcome.state if isinstance(outcome, Unsettled) else None,
-        )
+        read = Reading(rule_sum.number + 1, num_registered)
+        if isinstance(outcome, Settled):
+            return outcome, replace(read, probability=float(outcome.probability))
+        return outcome, replace(read, state=outcome.state)
     except UnprovenError:
         raise
     except Exception as error:  # noqa: BLE001 - a rule may raise anything
@@ -119,12 +117,15 @@ def _outcome(
         registered.state if reading is None else reading.state,
         sums,
     )
-    if not 0.0 <= outcome.probability <= 1.0:
-        logger.warning("dubhe: the rule %r returned a probability outside 0 to 1.", announced.rule)
+    if isinstance(outcome, Unsettled):
+        fits = number + 1 < terms.rule.num_sums(terms.frame, num_registered)
+        fault = "is not settled after its last sum"
+    else:
+        fits = 0.0 <= outcome.probability <= 1.0
+        fault = "returned a probability outside 0 to 1"
+    if not fits:
+        logger.warning("dubhe: the rule %r %s.", announced.rule, fault)
         raise RefusedError(INVALID_SUM)
-    num_sums = terms.rule.num_sums(terms.frame, num_registered)
-    if number + 1 >= num_sums and isinstance(outcome, Unsettled):
-        outcome = Settled(outcome.probability)
     return outcome
 
 

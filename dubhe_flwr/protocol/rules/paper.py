@@ -160,7 +160,7 @@ class Paper(Rule):
         if len(slots) == 1:
             return Settled(probabilities[0])
         told = search_contribution(own.distribution, found)
-        return Unsettled(probabilities[self._usual], told.ravel(), probabilities)
+        return Unsettled(told.ravel(), probabilities)
 
     def announced(self) -> dict[str, Any]:
         """Return the reference set and the thresholds; a search is announced by its name."""
@@ -184,12 +184,6 @@ class Paper(Rule):
         given = finding or tuple(self.candidates[0].values())
         shares = ", ".join(f"{i}: {s:g}" for i, s in zip(sizes, given, strict=False))
         return f"paper: reference set (G) {sizes}, thresholds {{{shares}}}"
-
-    @property
-    def _usual(self) -> int:
-        """The candidate used until the search ends: the paper's, or the middle of the grid."""
-        paper = default_thresholds(self.codebook)
-        return self.candidates.index(paper) if paper else len(self.candidates) // 2
 
     def _slots(self, label_counts: NDArray[np.int64]) -> list[int]:
         """Return the slot of the node's category under each candidate."""

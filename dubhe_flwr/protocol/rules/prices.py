@@ -233,15 +233,14 @@ class Prices(Rule):
         design = self._design(population)
         fixed_point = self._fixed_point(population.frame, opening=state is None)
         prices = advanced(design, fixed_point, population, state, sums.tobytes())
-        labels, weights = self._weighted_distributions(owns)
         dithers = [own.rng.random() for own in owns]
+        if not prices.settled and prices.num_sums < self.num_sums(population.frame, num_clients):
+            kept = prices.as_floats()
+            return [Unsettled(t, kept) for t in self._contributions(owns, population, prices)]
+        labels, weights = self._weighted_distributions(owns)
         found = design.probabilities(prices, labels, num_clients, weights, dithers).tolist()
-        most_sums = self.num_sums(population.frame, num_clients)
-        if prices.settled or prices.num_sums >= most_sums:
-            renewed = prices.renewed().as_floats()
-            return [Settled(probability, state=renewed) for probability in found]
-        told, kept = self._contributions(owns, population, prices), prices.as_floats()
-        return [Unsettled(*both, kept) for both in zip(found, told, strict=True)]
+        renewed = prices.renewed().as_floats()
+        return [Settled(probability, state=renewed) for probability in found]
 
     def remark(self, num_clients: int, num_volunteers: int) -> str | None:
         """Return a note if the pool is too small for prices."""

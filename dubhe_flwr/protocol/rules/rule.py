@@ -135,21 +135,18 @@ class Settled:
     state: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False)  # the contribution depends on the labels
 class Unsettled:
     """The rule needs another sum.
 
     Parameters
     ----------
-    probability : float
-        The probability that the node volunteers if no further sum arrives.
     contribution : ndarray of int64, shape (Slots.number,)
         What the node contributes to the next sum.
     state : tuple of float (default: empty)
         What the rule keeps at the node until then.
     """
 
-    probability: float
     contribution: NDArray[np.int64]
     state: tuple[float, ...] = ()
 

@@ -47,6 +47,17 @@ class TestAnyRule:
             f"dubhe: the rule {Exchanges.name!r} raised ZeroDivisionError in "
         )
 
+    def test_a_rule_must_be_settled_after_its_last_sum(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The sum is refused, and the log names the rule."""
+        nodes = federation(rule=Exchanges())
+        monkeypatch.setattr(Exchanges, "settle", lambda *_: Unsettled(np.ones(1, int)))
+        node_id, request = next_request(nodes, Stage.SETTLE)
+        refuses(nodes, node_id, request, RefusedError, "^The sum is not valid")
+        sentence = f"dubhe: the rule {Exchanges.name!r} is not settled after its last sum."
+        assert caplog.messages == [sentence]
+
     def test_a_rules_result_outlasts_the_epoch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A node keeps the state that a rule leaves for the next epoch."""
         nodes = federation(rule=Exchanges())
@@ -60,8 +71,8 @@ class TestAnyRule:
             Settled(None),  # type: ignore[arg-type]
             Settled(float("nan")),
             Settled(1.5),
-            Unsettled(0.5, None),  # type: ignore[arg-type]
-            Unsettled(0.5, [[1], []]),  # type: ignore[arg-type]
+            Unsettled(None),  # type: ignore[arg-type]
+            Unsettled([[1], []]),  # type: ignore[arg-type]
         ],
     )
     def test_a_decrypted_sum_is_charged_whatever_a_rule_returns(

@@ -1,6 +1,5 @@
 """Tests of the paper's rule: one-hot registries, eq. 6, and the search for thresholds."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules.rule import announced_rule
-from dubhe_flwr.rules import Frame, Own, Paper, Population, Settled, Slots
+from dubhe_flwr.rules import Frame, Own, Paper, Population, Settled
 
 GIVEN = Paper((1, 2, 3), {1: 0.6, 2: 0.3})
 COUNTS = np.array([[9, 1, 0], [0, 9, 1], [4, 5, 1], [3, 3, 4], [8, 1, 1]])
@@ -34,26 +33,6 @@ def test_given_thresholds_are_used(given_: Any, thresholds: Any) -> None:
     assert rule.candidates == there.candidates == (thresholds,)
     assert there.codebook == rule.codebook
     assert (rule.num_sums(FRAME, 9), rule.settlement_slots(FRAME)) == (1, None)
-
-
-@pytest.mark.parametrize(
-    ("reference_set", "usual"), [((1, 2, 10), {1: 0.7, 2: 0.1}), ((1, 2, 4), {1: 0.7, 2: 0.2})]
-)
-def test_a_search_starts_with_the_papers_thresholds(reference_set: Any, usual: Any) -> None:
-    """It tries three shares of each size, first the paper's, if it gives any, or the middle."""
-    rule = Paper(reference_set, "search")
-    assert json.loads(rule.to_json())["thresholds"] == "search"
-    there: Any = announced_rule("paper", rule.to_json())
-    assert there.candidates == rule.candidates
-    frame, number = Frame(rule.num_classes, 10), 3 ** (len(reference_set) - 1)
-    assert rule.registration_slots(frame) == Slots(number * rule.codebook.length, 1)
-    assert rule.settlement_slots(frame) == Slots(number * (rule.num_classes + 1), 2**20)
-    assert rule.num_sums(frame, 10) == 2
-    counts = np.eye(rule.num_classes, dtype=np.int64) * 5 + 1
-    population = Population(frame, len(counts), 2, 2)
-    sums: Any = sum(rule.contribution(Own(row), population) for row in counts)
-    outcome: Any = rule.settle(Own(counts[0]), population, None, sums)
-    assert outcome.probability == outcome.state[rule.candidates.index(usual)]
 
 
 @pytest.mark.parametrize(

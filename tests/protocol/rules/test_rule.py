@@ -1,8 +1,6 @@
 """Tests of the interface of rules: a name on the wire, settings, and exchanges."""
 
-from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -101,27 +99,10 @@ def test_a_rule_works_with_a_registration_alone() -> None:
     assert rule.to_json() == '{"local_skew": 0.0, "number": 0}'
 
 
-@register_rule
-@dataclass(frozen=True)
-class Insatiable(Exchanges):
-    """A rule that always wants one sum more."""
-
-    name: ClassVar[str] = "insatiable"
-
-    def num_sums(self, frame: Frame, num_clients: int) -> int:
-        """One less than it takes to settle."""
-        return self.number
-
-
-@pytest.mark.parametrize(
-    ("rule", "num_sums"),
-    [
-        *((Exchanges(0), 1), (Exchanges(1), 2), (Exchanges(3), 4)),
-        *((Insatiable(1), 1), (Insatiable(4), 4)),
-    ],
-)
-def test_a_rule_gets_the_sums_that_it_asks_for(rule: Exchanges, num_sums: int) -> None:
+@pytest.mark.parametrize("num_sums", [1, 2, 4])
+def test_a_rule_gets_the_sums_that_it_asks_for(num_sums: int) -> None:
     """Nodes are given each sum once; the last one settles the rule."""
+    rule = Exchanges(num_sums - 1)
     nodes = federation(rule=rule)
     plan = nodes.play(1)
     nodes.play(2)
@@ -140,7 +121,7 @@ def test_a_rule_gets_the_sums_that_it_asks_for(rule: Exchanges, num_sums: int) -
     [
         Own(np.array([31415])),
         Settled(0.31415),
-        Unsettled(0.31415, np.array([31415]), (0.31415,)),
+        Unsettled(np.array([31415]), (0.31415,)),
     ],
 )
 def test_a_repr_shows_nothing_about_labels(shown: object) -> None:
