@@ -37,7 +37,7 @@ from dubhe_flwr.protocol.wire.codec import decode
 from dubhe_flwr.protocol.wire.envelope import (
     PROTOCOL_VERSION,
     Envelope,
-    open_request,
+    read_request,
     reply_reader,
 )
 from dubhe_flwr.protocol.wire.messages import (
@@ -145,7 +145,7 @@ def test_a_message(case: Case) -> None:
     """Values become these fields, of these types, and turn back into the same values."""
     told, header = untyped(case["fields"]), Envelope(inputs.EPOCH, case["stage"], case["sequence"])
     if case["kind"] == "request":
-        opened, body = open_request(told)
+        opened, body = read_request(told)
         assert opened == header
     else:
         body = reply_reader(header)(told)
@@ -360,7 +360,7 @@ def test_what_a_node_answers(case: Case) -> None:
 def test_what_is_no_message(case: Case) -> None:
     """The message is refused with an error of this type."""
     expected = Envelope(inputs.EPOCH, case["stage"], case["sequence"])
-    read = open_request if case["kind"] == "request" else reply_reader(expected)
+    read = read_request if case["kind"] == "request" else reply_reader(expected)
     with pytest.raises(errors.DubheError) as refused:
         read(untyped(case["fields"]))
     assert refused.type.__name__ == case["error"]

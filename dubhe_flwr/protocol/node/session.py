@@ -26,7 +26,7 @@ from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, logger, wher
 from dubhe_flwr.protocol.node.round import determine, participate
 from dubhe_flwr.protocol.node.settle import settle
 from dubhe_flwr.protocol.wire.codec import Fields
-from dubhe_flwr.protocol.wire.envelope import Envelope, open_request
+from dubhe_flwr.protocol.wire.envelope import Envelope, read_request
 from dubhe_flwr.protocol.wire.messages import (
     AppointRequest,
     DetermineRequest,
@@ -80,7 +80,7 @@ class ClientSession:
 
         Raises `ProtocolError` if the request is malformed, stale or refused.
         """
-        header, request = open_request(fields)
+        header, request = read_request(fields)
         if isinstance(request, HelloRequest):
             return header.seal(HelloReply(self.policy.alias, is_willing(self.policy, 0)))
         try:

@@ -162,14 +162,14 @@ class Paper(Rule):
         told = search_contribution(own.distribution, found)
         return Unsettled(told.ravel(), probabilities)
 
-    def announced(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """Return the reference set and the thresholds; a search is announced by its name."""
         searched = len(self.candidates) > 1
         sigma = "search" if searched else {str(i): s for i, s in self.candidates[0].items()}
         return {"reference_set": list(self.codebook.reference_set), "thresholds": sigma}
 
     @classmethod
-    def from_announced(cls, settings: dict[str, Any]) -> Self:
+    def from_settings(cls, settings: dict[str, Any]) -> Self:
         """Return the rule with these settings."""
         sigma = settings.pop("thresholds")
         if not isinstance(sigma, str):

@@ -308,12 +308,12 @@ class Rule(ABC):
         del frame, num_clients, num_volunteers, num_sums
         return None
 
-    def announced(self) -> dict[str, Any]:
-        """Return the settings as JSON values; `from_announced` reads them back."""
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as JSON values; `from_settings` reads them back."""
         return asdict(self)  # type: ignore[call-overload,no-any-return]  # subclasses are dataclasses
 
     @classmethod
-    def from_announced(cls, settings: dict[str, Any]) -> Self:
+    def from_settings(cls, settings: dict[str, Any]) -> Self:
         """Return the rule with these settings."""
         return cls(**settings)
 
@@ -324,7 +324,7 @@ class Rule(ABC):
 
     def to_json(self) -> str:
         """Return the settings as they travel."""
-        return json.dumps(self.announced(), sort_keys=True)
+        return json.dumps(self.settings(), sort_keys=True)
 
 
 _RULES: Final[dict[str, type[Rule]]] = {}
@@ -363,7 +363,7 @@ registers it in the ClientApp, too.
             "ClientApp, too."
         )
     try:
-        return _RULES[name].from_announced(json.loads(settings))
+        return _RULES[name].from_settings(json.loads(settings))
     except (
         *(SettingsError, TypeError, ValueError, LookupError, AttributeError),
         *(ArithmeticError, RecursionError),  # for an endless number, or endless nesting

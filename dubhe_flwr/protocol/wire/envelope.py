@@ -48,20 +48,20 @@ class Envelope:
 _HEADER: Final = ("epoch", "stage", "sequence", "version")
 
 
-def _open(
+def _read(
     fields: Mapping[str, object], bodies: Mapping[str, type[Message]]
 ) -> tuple[Envelope, Message]:
     envelope = decode(Envelope, fields, len(fields) - len(_HEADER))
     return envelope, decode(bodies[envelope.stage], fields, len(_HEADER))
 
 
-def open_request(fields: Mapping[str, object]) -> tuple[Envelope, Message]:
+def read_request(fields: Mapping[str, object]) -> tuple[Envelope, Message]:
     """Parse a request that a node received.
 
     Raises `MalformedMessageError` if the fields are not a request, and `StaleMessageError` if the
     request has another protocol version.
     """
-    return _open(fields, REQUESTS)
+    return _read(fields, REQUESTS)
 
 
 def reply_reader(expected: Envelope) -> Callable[[Mapping[str, object]], Message]:
@@ -76,7 +76,7 @@ def reply_reader(expected: Envelope) -> Callable[[Mapping[str, object]], Message
         # Comparing is faster than parsing each header. Types matter: True and 1.0 are equal to 1.
         is_int = type(fields.get("sequence")) is type(fields.get("version")) is int
         if not (is_int and header <= fields.items()):
-            _open(fields, REPLIES)
+            _read(fields, REPLIES)
             raise StaleMessageError("The reply belongs to another epoch, stage or request.")
         return decode(kind, fields, len(_HEADER))
 
