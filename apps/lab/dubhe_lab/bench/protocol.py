@@ -17,6 +17,7 @@ from flwr.common import NDArrays, Scalar
 
 from dubhe_flwr.protocol import Batch
 from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
+from dubhe_flwr.rules import Prices
 from dubhe_lab.bench.measuring import BenchResults, environment, seconds_of
 from dubhe_lab.bench.recycled import RecycledNodes
 from dubhe_lab.experiments.options import CommandSettings, numbers, option, same
@@ -100,6 +101,9 @@ def server_and_nodes(
     protocol = replace(
         settings.protocol_settings(method), rounds_per_draw=rounds_per_draw, simulation=None
     )
+    if isinstance(protocol.rule, Prices):
+        # The noise of a real node stands for that of many nodes, and would drown the sums.
+        protocol = replace(protocol, rule=replace(protocol.rule, noise=0.0))
     key_bits = settings.selection.key_bits
     nodes = RecycledNodes(num_clients, num_real, num_classes=_NUM_CLASSES, key_bits=key_bits)
     return Coordinator(protocol), nodes
