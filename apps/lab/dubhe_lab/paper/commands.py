@@ -63,8 +63,8 @@ _METHODS: Final = (
     "of tries; dubhe is this package's selection with its defaults."
 )
 _SMALL: Final = (
-    "Small scale: a few rounds with a small network on 8 x 8 digits and fewer clients than in the "
-    "paper. The numbers show that everything runs; do not compare them with the paper's."
+    "Small scale: all trainings take a few rounds with a small network, 8 x 8 digits and few "
+    "clients. They show that everything runs; do not compare their accuracies with the paper's."
 )
 _EPILOG: Final = (
     "Example: [bold]dubhe paper {name} --scale full --data-dir data --out results/paper[/bold]"
