@@ -25,10 +25,6 @@ def message_type(stage: str) -> str:
     return f"evaluate.dubhe_{stage}"
 
 
-ENCRYPTING: Final = frozenset(message_type(stage) for stage in (Stage.REGISTER, Stage.SETTLE))
-"""Types of the messages that a node answers with ciphertexts."""
-
-
 def stage_of(message: Message) -> str:
     """Return the stage of a message, or "train" and the like for an app's own messages."""
     kind = message.metadata.message_type

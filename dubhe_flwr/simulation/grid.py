@@ -21,9 +21,10 @@ from dubhe_flwr.adapter._compat import (
     new_run,
     set_message_id,
 )
-from dubhe_flwr.adapter.messages import ENCRYPTING, STAGES, in_process, log, stage_of
+from dubhe_flwr.adapter.messages import STAGES, in_process, log, stage_of
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Stage
 
 RunConfig = Mapping[str, bool | float | int | str]
 
@@ -101,15 +102,15 @@ class InProcessGrid(Grid):
         """Have each node answer its message at once; the replies wait to be pulled.
 
         Nodes answer one after another, because they share torch's random generator in training.
-        Only requests that nodes answer by encrypting run on all cores. These do not reach the app's
-        code, except for a mod before Dubhe's, which then runs in several threads.
+        Only requests to register, which nodes answer by encrypting, run on all cores. These do not
+        reach the app's code, except for a mod before Dubhe's, which then runs in several threads.
         """
         pushed = list(messages)
         for message in pushed:
             set_message_id(message, f"message-{next(self._message_numbers)}")
         message_ids = [message.metadata.message_id for message in pushed]
         with self._lock:  # Flower sends from several threads
-            if all(message.metadata.message_type in ENCRYPTING for message in pushed):
+            if all(stage_of(message) == Stage.REGISTER for message in pushed):
                 with ThreadPoolExecutor(cpu_count()) as pool:
                     replies = list(pool.map(self._answer, pushed))
             else:

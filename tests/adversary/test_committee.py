@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, epoch_of, joined, registered, skewed_counts
 from protocol.nodes import set_policy, signing_key
-from protocol.server import alter, asked, lost, stages_of
+from protocol.server import alter, asked, lost, report_of, stages_of
 
 from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import ProtocolError, RefusedError, StaleMessageError, UntrustedError
@@ -35,6 +35,7 @@ from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.committee import (
     CANDIDATES,
     SEALED_GROUP_KEY_BYTES,
+    UNPROVEN,
     UNUSABLE_GROUP_KEY,
     Committee,
     Member,
@@ -550,6 +551,16 @@ class TestALie:
                 proofs[place] = pads.proof(secret, statement)
         with pytest.raises(RefusedError, match="Member 2 of the committee has not proved"):
             settle_with(nodes, b"".join([total, covered, *parts]), b"".join(proofs))
+
+    def test_complaints_about_a_sum_count_only_when_it_is_read(self) -> None:
+        """Liars that complain at a later draw blame nobody."""
+        nodes = federation(registration_interval=9, rounds_per_draw=1)
+        nodes.play(1)
+        liars = [nodes.ids[row] for row in (6, 8, 12)]
+        alter(nodes, Stage.PARTICIPATE, lambda _reply: NodeFailure(UNPROVEN[0]), liars)
+        plan = nodes.play(2)
+        assert report_of(plan, "participate").dropped == {"error reply": 3}
+        assert (plan.notes, nodes.state.run.failures) == ((), {})
 
     def test_a_lost_member_is_replaced(self) -> None:
         """The member is asked once more; then all nodes register again, with another committee."""

@@ -46,7 +46,6 @@ _CHARGES: dict[str, set[str]] = {
     Stage.KEYGEN: {"joined.was-appointed"},
     Stage.DETERMINE: {"joined.registered.num-sums"},
     Stage.SETTLE: _READING,
-    Stage.PARTICIPATE: {"allowance.num-draws"},
 }
 """What a refused request of a stage may cost."""
 

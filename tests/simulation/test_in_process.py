@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from threading import Barrier, Lock
+from threading import Barrier, Lock, get_ident
 from time import sleep
 from typing import Any
 
@@ -18,7 +18,7 @@ from flwr.serverapp.strategy import FedAvg
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
-from dubhe_flwr.rules import Prices
+from dubhe_flwr.rules import Paper, Prices
 from dubhe_flwr.serverapp import Dubhe
 from dubhe_flwr.simulation import InProcessGrid, run_in_process
 
@@ -119,15 +119,34 @@ def test_nodes_encrypt_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
         return Message(RecordDict(), reply_to=message)
 
     monkeypatch.setattr(SecretKey, "_encrypt_with", together)
-    app.evaluate("dubhe_settle")(answer)
+    app.evaluate("dubhe_register")(answer)
     app.train()(answer)
     grid = InProcessGrid(app, 4)
     ids = list(grid.get_node_ids())
-    for kind, k in (("evaluate.dubhe_settle", 1), ("train", 4)):
+    for kind, k in (("evaluate.dubhe_register", 1), ("train", 4)):
         messages = [Message(RecordDict(), dst_node_id=n, message_type=kind) for n in ids]
         with ThreadPoolExecutor() as pool:  # as Flower's own Server does
             replies = [*chain(*pool.map(grid.send_and_receive, (messages[i::k] for i in range(k))))]
         assert [reply.metadata.src_node_id for reply in replies if not reply.has_error()] == ids
+
+
+def test_the_apps_own_functions_run_in_one_thread() -> None:
+    """The owner's functions may share a random generator, so calls come in a fixed order."""
+    threads = set()
+
+    def label_counts(_context: Context) -> list[int]:
+        threads.add(get_ident())
+        return [5, 1]
+
+    def willing(_context: Context, _server_round: int) -> bool:
+        threads.add(get_ident())
+        return True
+
+    app = ClientApp()
+    register_dubhe(app, label_counts, willing=willing, min_key_bits=512)
+    strategy = Dubhe(FedAvg(), num_participants=3, rule=Paper((1, 2)), key_bits=512)
+    assert strategy.select(1, InProcessGrid(app, 8))
+    assert threads == {get_ident()}
 
 
 MOD = DubheMod(lambda _context: [1, 2])

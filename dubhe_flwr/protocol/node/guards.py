@@ -60,10 +60,13 @@ def registration_of(joined: Membership) -> Registration:
 
 
 def reading_of(registered: Registration) -> Reading:
-    """Return what the node read from the sums; refuse if it read none, or refused one."""
-    if registered.reading is None or registered.has_refused:
+    """Return what the node read from the sums; refuse unless they settled the rule."""
+    reading = registered.reading
+    if reading is None or registered.has_refused:
         raise RefusedError("This node has read no sum of this epoch, or refused one.")
-    return registered.reading
+    if not reading.is_settled:
+        raise RefusedError("The rule is not settled yet.")
+    return reading
 
 
 def spend_draws(joined: Membership, request: ParticipateRequest) -> Registration:

@@ -54,6 +54,11 @@ class Reading(Hidden):
     probability: float = 0.0  # ``P``, once the rule is settled
     state: tuple[float, ...] | None = None  # of the rule, until the next sum; None if settled
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the rule is settled, so that it needs no further sum."""
+        return self.state is None
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Registration(Hidden):

@@ -36,12 +36,9 @@ def participate(
 ) -> ParticipateReply:
     """Draw, for each round and try, whether the node volunteers."""
     registered = spend_draws(joined, request)
-    reading = reading_of(registered)
-    if reading.state is not None:
-        raise RefusedError("The rule is not settled yet.")
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     unwilling = np.array([not is_willing(policy, server_round) for server_round in rounds])
-    probability, budget = _probability(joined, reading)
+    probability, budget = _probability(joined, reading_of(registered))
     keep(replace(joined, registered=registered, budget=budget))
     decisions = _draws(policy, joined, request) < probability
     return write_draws(decisions & ~unwilling[:, None], unwilling)

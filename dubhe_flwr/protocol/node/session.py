@@ -1,6 +1,6 @@
 """The node's state machine: `ClientSession` takes one request and returns its reply.
 
-It opens the request, checks that it is current and within the owner's limits, and passes it to the
+It reads the request, checks that it is current and within the owner's limits, and passes it to the
 function for its stage. If the request settles the rule, the node also draws, as if it had received
 a second request. Whatever goes wrong becomes a typed error that reveals no label.
 """
@@ -107,21 +107,13 @@ class ClientSession:
         reply, self.memory = join(self.policy, self.memory, allowance, header, request)
         return reply
 
-    def _answer(self, header: Envelope, request: Message) -> Message:
+    def _answer(self, header: Envelope, request: Any) -> Message:
         if self.memory.epoch != header.epoch:
             raise StaleMessageError("The request belongs to an epoch that this node is not in.")
         if header.sequence <= self.memory.sequence:
             raise StaleMessageError("The request was already answered.")
         reply = self._answer_in_epoch(header, request)
-        if isinstance(request, SettleRequest) and isinstance(reply, SettleReply):
-            return self._with_draws(header, request, reply)
-        return reply
-
-    def _with_draws(
-        self, header: Envelope, request: SettleRequest, reply: SettleReply
-    ) -> SettleReply:
-        """Return the reply to a request that settled the rule, with the node's draws."""
-        if reply.contribution is None:
+        if isinstance(reply, SettleReply) and reply.contribution is None:
             # At its owner's daily limit, a node settles without drawing, and may draw tomorrow.
             with suppress(DailyLimitError):
                 drawn: Any = self._answer_in_epoch(header, request.draws)

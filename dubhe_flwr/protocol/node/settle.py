@@ -187,7 +187,7 @@ def _check(joined: Membership, registered: Registration, rule_sum: RuleSum) -> N
     announced, reading = joined.announced, registered.reading
     if registered.has_refused:
         raise RefusedError("A sum of this epoch was refused.")
-    if reading is not None and reading.state is None:
+    if reading is not None and reading.is_settled:
         raise RefusedError("The rule needs no further sum.")
     if rule_sum.number != (0 if reading is None else reading.num_sums):
         raise RefusedError("This is not the next sum of the epoch.")

@@ -162,7 +162,7 @@ class Paper(Rule):
         told = search_contribution(own.distribution, found)
         return Unsettled(told.ravel(), probabilities)
 
-    def settings(self) -> dict[str, Any]:
+    def to_settings(self) -> dict[str, Any]:
         """Return the reference set and the thresholds; a search is announced by its name."""
         searched = len(self.candidates) > 1
         sigma = "search" if searched else {str(i): s for i, s in self.candidates[0].items()}

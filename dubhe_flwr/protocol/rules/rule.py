@@ -256,7 +256,10 @@ class Rule(ABC):
         return None
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
-        """Return how many sums a node reads at most: at least one, the sum of the registrations."""
+        """Return how many sums a node reads at most: at least one, the sum of the registrations.
+
+        After the last one, the rule must be settled.
+        """
         del frame, num_clients
         return 1
 
@@ -308,7 +311,7 @@ class Rule(ABC):
         del frame, num_clients, num_volunteers, num_sums
         return None
 
-    def settings(self) -> dict[str, Any]:
+    def to_settings(self) -> dict[str, Any]:
         """Return the settings as JSON values; `from_settings` reads them back."""
         return asdict(self)  # type: ignore[call-overload,no-any-return]  # subclasses are dataclasses
 
@@ -324,7 +327,7 @@ class Rule(ABC):
 
     def to_json(self) -> str:
         """Return the settings as they travel."""
-        return json.dumps(self.settings(), sort_keys=True)
+        return json.dumps(self.to_settings(), sort_keys=True)
 
 
 _RULES: Final[dict[str, type[Rule]]] = {}

@@ -273,7 +273,7 @@ def _costs(
 def _of_vault(plain: Plan, encrypted: Plan) -> list[StageReport]:
     """Return the exchanges that only an encrypted round has, which make keys and open sums."""
     reports = _reports(encrypted)
-    num_sums = max(1, sum(report.stage == Stage.SETTLE for report in plain.stages))
+    num_sums = sum(report.stage == Stage.SETTLE for report in plain.stages)
     numbers = {Stage.KEYGEN: 1, Stage.APPOINT: 1, Stage.OPEN: num_sums}
     return [
         reports[stage]

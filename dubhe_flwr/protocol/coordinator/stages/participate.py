@@ -1,4 +1,7 @@
-"""The stage `participate`: each registered node draws to decide whether it volunteers."""
+"""The stage `participate`: each registered node draws to decide whether it volunteers.
+
+The first draws of an epoch come with `settle`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -45,7 +48,7 @@ class Participate(AwaitingInEpoch):
         ready = epoch.rounds.get(context.server_round)
         if ready is not None and not _may_be_drawn_anew(context, epoch, ready):
             return context, RoundDetermined(epoch)
-        request = draw_request(context, epoch)
+        request = new_draw_request(context, epoch)
         here = [node_id for node_id in epoch.registered if node_id in context.round.present]
         context.check_quorum(len(here), "registered and connected", epoch)
         # Charged at once: a draw counts as soon as it is asked for, even if the round fails.
@@ -69,7 +72,7 @@ class Participate(AwaitingInEpoch):
         return accept_draws(context, epoch, request, accepted)
 
 
-def draw_request(context: Context, epoch: Epoch) -> ParticipateRequest:
+def new_draw_request(context: Context, epoch: Epoch) -> ParticipateRequest:
     """Return a request for draws that begin with this round."""
     settings, server_round = context.settings, context.server_round
     num_tries = num_tries_of(settings, epoch)

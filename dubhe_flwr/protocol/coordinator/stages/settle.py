@@ -1,7 +1,7 @@
 """The stage `settle`: nodes get a sum over all nodes, and contribute to the next one or draw.
 
-Nobody knows in advance which sum will settle the rule. So each request also asks for the draws that
-the server needs next, and a node draws only if the rule is settled.
+The server does not know in advance which sum will settle the rule. So each request also asks for
+the draws that the server needs next, and a node draws only if the rule is settled.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from dubhe_flwr.protocol.coordinator.stages.open import OpenedSum
 from dubhe_flwr.protocol.coordinator.stages.participate import (
     RoundsDrawn,
     accept_draws,
-    draw_request,
+    new_draw_request,
     refused_draws,
     with_declined,
 )
@@ -42,20 +42,20 @@ class Settle(Awaiting):
     """Nodes were sent the last sum and asked to continue with the rule."""
 
     registered: RegisteredNodes
-    draws: ParticipateRequest
+    draw_request: ParticipateRequest
 
     @classmethod
     def begin(cls, context: Context, opened: OpenedSum) -> tuple[Context, "Settle"]:
         """Send the nodes the last sum, with its proofs if there are any."""
         registered = opened.registered
-        draws = draw_request(context, _settled(context, registered)[1])
-        request = SettleRequest(registered.last_sum, draws)
+        draw_request = new_draw_request(context, _epoch_of(context, registered))
+        request = SettleRequest(registered.last_sum, draw_request)
         requests = dict.fromkeys(registered.distributions, request)
         if opened.proofs:
             requests = {n: replace(request, proofs=opened.proofs[n]) for n in requests}
         identity = registered.joined.invitation.identity
         context, batch = context.batch(identity, Stage.SETTLE, requests)
-        return context, cls(batch, registered, draws)
+        return context, cls(batch, registered, draw_request)
 
     def take(
         self, context: Context, replies: Replies
@@ -72,11 +72,11 @@ class Settle(Awaiting):
                 return _UNSETTLED
             if reply.contribution is not None and len(reply.contribution) != size:
                 return "wrong size of ciphertexts"
-            return None if reply.draws is None else refused_draws(self.draws, reply.draws)
+            return None if reply.draws is None else refused_draws(self.draw_request, reply.draws)
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         draws = {n: reply.draws for n, reply in accepted.items() if reply.draws is not None}
-        context = with_declined(context, self.draws, draws)
+        context = with_declined(context, self.draw_request, draws)
         context = with_unproven(context, registered.committee, replies, report)
         if is_refused(context, report):
             names = [registered.joined.aliases[n] for n in registered.committee]
@@ -90,7 +90,7 @@ class Settle(Awaiting):
             if reply.contribution is not None
         }
         settled = {n: reply for n, reply in accepted.items() if reply.contribution is None}
-        if len(settled) > len(vectors):
+        if is_last or len(settled) > len(vectors):
             return self._drawn(context, settled, report.without(vectors, _UNSETTLED))
         context, answered, total = context.summed(
             partial(terms.vault.add_up, registered.public, [SETTLEMENT]),
@@ -107,14 +107,19 @@ class Settle(Awaiting):
         """Begin the epoch with the nodes that settled, and take their draws."""
         draws = {n: reply.draws for n, reply in settled.items() if reply.draws is not None}
         context = context.reported(report.without(settled.keys() - draws, DAYS_LIMIT))
-        context.check_quorum(len(settled), "settled", None)
+        context.check_quorum(len(settled), "registered and have settled the rule", None)
         finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
-        context, epoch = _settled(context, _of(self.registered, settled), finding)
+        registered = _of(self.registered, settled)
+        epoch = _epoch_of(context, registered, finding)
+        volunteers = epoch.announced.num_volunteers(epoch.num_registered)
+        if epoch.terms.rule.can_continue(registered.last_sum.num_clients, volunteers):
+            run = replace(context.run, continued=epoch.identity, settled=frozenset(settled))
+            context = replace(context, run=run)
         # With fewer nodes left, the sums that agents may decrypt can last for fewer rounds.
-        num_rounds = draw_request(context, epoch).num_rounds
+        num_rounds = new_draw_request(context, epoch).num_rounds
         # Draws use up one sequence number per round, as if `participate` had followed.
-        context, epoch = context.counted(num_rounds), epoch.charged(self.draws)
-        context, drawn = accept_draws(context, epoch, self.draws, draws)
+        context, epoch = context.counted(num_rounds), epoch.charged(self.draw_request)
+        context, drawn = accept_draws(context, epoch, self.draw_request, draws)
         return context, replace(drawn, rounds=dict(islice(drawn.rounds.items(), num_rounds)))
 
 
@@ -124,17 +129,12 @@ def _of(registered: RegisteredNodes, node_ids: Collection[int]) -> RegisteredNod
     return replace(registered, distributions=kept)
 
 
-def _settled(
+def _epoch_of(
     context: Context, registered: RegisteredNodes, finding: tuple[float, ...] = ()
-) -> tuple[Context, Epoch]:
-    """Return the settled epoch."""
+) -> Epoch:
+    """Return the epoch as it begins once these nodes have settled the rule."""
     joined, node_ids = registered.joined, registered.distributions
-    number, invitation = registered.num_registered, joined.invitation
-    volunteers = invitation.announced.num_volunteers(number)
-    if invitation.terms.rule.can_continue(registered.last_sum.num_clients, volunteers):
-        run = replace(context.run, continued=invitation.identity, settled=frozenset(node_ids))
-        context = replace(context, run=run)
-    return context, Epoch(
+    return Epoch(
         invitation=joined.invitation,
         first_round=context.server_round,
         aliases={node_id: joined.aliases[node_id] for node_id in node_ids},

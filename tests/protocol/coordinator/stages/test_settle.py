@@ -101,7 +101,11 @@ def test_a_node_that_missed_an_exchange_is_out_of_the_epoch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("goes_on", "what"), [(True, "registered and continuing with the rule"), (False, "settled")]
+    ("goes_on", "what"),
+    [
+        (True, "registered and continuing with the rule"),
+        (False, "registered and have settled the rule"),
+    ],
 )
 def test_too_few_contributions_end_the_round(goes_on: bool, what: str) -> None:
     """A quorum is needed in each exchange; the next round registers anew."""
@@ -167,3 +171,15 @@ def test_a_rule_gets_no_more_sums_than_it_announces() -> None:
     assert report_of(nodes.play(1), "settle", 1).dropped == {"not settled": 12}
     requests = [e.request["rule-sum.number"] for e in nodes.exchanges if e.stage == "settle"]
     assert set(requests) == {0, 1}
+
+
+def test_an_epoch_with_fewer_nodes_draws_for_fewer_rounds() -> None:
+    """Agents' sums last for fewer rounds if nodes drop as they settle; draws count for all."""
+    nodes = federation(rounds_per_draw=8, tries=4, registration_interval=8)
+    alone, other = nodes.ids[:7], federation(rounds_per_draw=8, tries=4, registration_interval=8)
+    with altered(nodes, "settle", lost, nodes.ids[7:]):
+        nodes.play(1)
+    other.play(1)
+    assert len(epoch_of(nodes).rounds) < len(epoch_of(other).rounds)
+    assert epoch_of(nodes).registered == tuple(alone)
+    assert epoch_of(nodes).num_draws == epoch_of(other).num_draws
