@@ -552,6 +552,14 @@ class TestALie:
         with pytest.raises(RefusedError, match="Member 2 of the committee has not proved"):
             settle_with(nodes, b"".join([total, covered, *parts]), b"".join(proofs))
 
+    def test_a_sum_over_too_few_nodes_is_not_the_members_fault(self) -> None:
+        """Members would refuse it, so the round is given up, and nobody is suspected."""
+        nodes = federation(on_failure="random")
+        alter(nodes, Stage.SETTLE, lost, nodes.ids[9:])
+        plan = nodes.play(1)
+        assert (plan.fallback, joins_in(plan), nodes.state.run.failures) == (True, 1, {})
+        assert "9 nodes are in the sum, fewer than the 10 needed" in plan.notes[-1]
+
     def test_complaints_about_a_sum_count_only_when_it_is_read(self) -> None:
         """Liars that complain at a later draw blame nobody."""
         nodes = federation(registration_interval=9, rounds_per_draw=1)

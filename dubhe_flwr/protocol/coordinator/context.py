@@ -156,10 +156,6 @@ class Context:
         """Give up the round; the epoch, if any, may go on in the next one."""
         raise GivenUpError(sentence, self, epoch)
 
-    def quorum(self, least: int = 1) -> int:
-        """Return the quorum of the settings, or `least` if that is larger."""
-        return max(least, self.settings.least_nodes)
-
     def check_quorum(
         self,
         num_nodes: int,
@@ -173,16 +169,17 @@ class Context:
 
         A further `num_ineligible` nodes were left out by the strategy's `eligible`.
         """
-        quorum = self.quorum(least)
-        if num_nodes >= quorum:
+        quorum = self.settings.least_nodes
+        if num_nodes >= max(least, quorum):
             return
+        needed = f"quorum={quorum}" if quorum >= least else f"the {least} needed"
         reports = self.round.reports
         reasons = [f"{number} {reason}" for reason, number in dropped(reports).items()]
         if num_ineligible:
             reasons.append(f"eligible() left out {num_ineligible}")
         lost = ", ".join(reasons) or "no reply was dropped"
         self.give_up(
-            f"Round {self.server_round}: {num_nodes} nodes are {what}, fewer than quorum={quorum} "
+            f"Round {self.server_round}: {num_nodes} nodes are {what}, fewer than {needed} "
             f"({lost}); {remedy(reports) or WAIT}.",
             epoch,
         )

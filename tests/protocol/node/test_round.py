@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from protocol.federation import encrypted, epoch_of, joined, reading_of
+from protocol.federation import encrypted, epoch_of, joined, priced, reading_of
 from protocol.nodes import SCALE, Exchanges, federation, next_request, refuses, seal
 
+from dubhe_flwr.core.determination import Tries
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire.messages import DetermineRequest
@@ -43,3 +44,14 @@ def test_the_agent_uses_the_rules_price_of_local_skew(local_skew: float, best: i
     sums = b"".join(encrypted(own, DISTRIBUTION, row) for row in (one_sided, [*balanced, SCALE]))
     altered = {**request, "sums": sums, "num-tries": np.array([2], dtype=">i8").tobytes()}
     assert nodes.handle(node_id, altered)["chosen"] == np.array([best], dtype=">i8").tobytes()
+
+
+def test_a_node_keeps_no_probability_of_one() -> None:
+    """If fewer nodes are left than are to volunteer, all volunteer, but only in this epoch."""
+    nodes = priced(20, determination=Tries(1, 5), num_participants=10)
+    nodes.alter_reply = lambda stage, node_id, reply: (
+        None if stage == "settle" and node_id in nodes.ids[:8] else reply
+    )
+    nodes.play(1)
+    assert reading_of(nodes, nodes.ids[9]).probability == 1.0
+    assert joined(nodes, nodes.ids[9]).budget.probability == 0.0

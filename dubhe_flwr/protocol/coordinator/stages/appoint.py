@@ -83,7 +83,8 @@ class Appoint(AwaitingMembers):
         told: dict[int, AppointReply] = {**self.told, **accepted}
         objections = [reply.ranks for reply in told.values() if reply.ranks]
         corrected = _corrected(joined, objections)
-        if corrected is not None and len(corrected.replies) >= context.quorum(COMMITTEE):
+        needed = max(COMMITTEE, context.settings.least_nodes)
+        if corrected is not None and len(corrected.replies) >= needed:
             return self.begin(*_without_strangers(context, joined, corrected))
         if (again := self.asked_again(context, told)) is not None:
             return again

@@ -41,6 +41,9 @@ class Open(AwaitingMembers):
             with_committee = invitation.terms.vault.num_members > 0
             return context.counted(int(with_committee)), OpenedSum(registered)
         last, members = registered.last_sum, registered.committee
+        # Members refuse any other sum, and must not be blamed for it.
+        half = -(-len(registered.joined.replies) // 2)
+        context.check_quorum(last.num_clients, "in the sum", None, least=half)
         request = OpenRequest(last.number, _covered(registered), last.sums)
         asked = dict.fromkeys(members, request)
         context, batch = context.batch(invitation.identity, Stage.OPEN, asked)
