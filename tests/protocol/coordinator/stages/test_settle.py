@@ -169,7 +169,9 @@ def test_a_rule_gets_no_more_sums_than_it_announces() -> None:
     nodes.alter_reply = lambda stage, _n, reply: (
         going_on(nodes, reply) if stage == "settle" and "contribution" not in reply else reply
     )
-    assert report_of(nodes.play(1), "settle", 1).dropped == {"not settled": 12}
+    plan = nodes.play(1)
+    assert report_of(plan, "settle", 1).dropped == {"not settled": 12}
+    assert "0 nodes are registered and have settled the rule" in plan.notes[-1]
     requests = [e.request["rule-sum.number"] for e in nodes.exchanges if e.stage == "settle"]
     assert set(requests) == {0, 1}
 
