@@ -60,7 +60,7 @@ class Settle(Awaiting):
     def take(
         self, context: Context, replies: Replies
     ) -> tuple[Context, RegisteredNodes | RoundsDrawn | Refused]:
-        """Add up the contributions; a node that misses an exchange leaves the epoch."""
+        """Add up the contributions; a node that is missing from a sum leaves the epoch."""
         registered = self.registered
         terms = registered.joined.invitation.terms
         num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
