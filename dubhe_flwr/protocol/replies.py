@@ -10,7 +10,6 @@ from dubhe_flwr.protocol.wire.envelope import reply_reader
 from dubhe_flwr.protocol.wire.messages import Message
 
 ALIAS_OF_ANOTHER: Final = "alias of another node"
-NO_REPLY: Final = "no reply"
 DAYS_LIMIT: Final = "owner's daily limit"
 
 MessageT = TypeVar("MessageT", bound=Message)
@@ -30,7 +29,7 @@ def accept_replies(
     bytes_up = 0
     for node_id in batch.requests:
         reply = replies.get(node_id)
-        reason: str | None = NO_REPLY
+        reason: str | None = "no reply"
         if isinstance(reply, NodeFailure):
             reason = DAYS_LIMIT if reply.at_daily_limit else ERROR_REPLY
         elif reply is not None:

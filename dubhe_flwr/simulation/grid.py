@@ -103,7 +103,8 @@ class InProcessGrid(Grid):
 
         Nodes answer one after another, because they share torch's random generator in training.
         Only requests to register, which nodes answer by encrypting, run on all cores. These do not
-        reach the app's code, except for a mod before Dubhe's, which then runs in several threads.
+        reach the app's code, except for a mod before Dubhe's or a rule of its own, which then runs
+        in several threads.
         """
         pushed = list(messages)
         for message in pushed:

@@ -40,7 +40,7 @@ SCALE = 2**20
 
 _READING = {"joined.registered.has-refused"} | {
     f"joined.registered.reading.{name}"
-    for name in ("num-sums", "num-registered", "probability", "state")
+    for name in ("num-sums", "num-registered", "num-clients", "probability", "state")
 }
 _CHARGES: dict[str, set[str]] = {
     Stage.KEYGEN: {"joined.was-appointed"},

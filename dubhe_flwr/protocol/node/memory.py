@@ -51,6 +51,7 @@ class Reading(Hidden):
 
     num_sums: int  # sums read in this epoch
     num_registered: int  # clients covered by the sum of the registrations
+    num_clients: int  # clients covered by the last sum
     probability: float = 0.0  # ``P``, once the rule is settled
     state: tuple[float, ...] | None = None  # of the rule, until the next sum; None if settled
 

@@ -48,14 +48,13 @@ def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudg
     """Return the probability to draw with: the latest one, or an earlier one that the node keeps.
 
     If all nodes have the same probability, it reveals nothing about labels. The node then uses it
-    without keeping it. That is also so with a probability of 1, as when a sum covers no more nodes
-    than are to volunteer; prices give less.
+    without keeping it.
     """
     budget, latest = joined.budget, reading.probability
     num_clients, terms = reading.num_registered, joined.terms
     num_volunteers = joined.announced.num_volunteers(num_clients)
     share = num_volunteers / num_clients
-    is_average = latest in {1.0, min(1.0, share)}
+    is_average = latest == min(1.0, num_volunteers / reading.num_clients)
     if is_average or terms.rule.sum_budget(terms.frame, num_clients, num_volunteers) is None:
         return latest, budget
     if budget.keeps_probability:

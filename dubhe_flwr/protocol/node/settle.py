@@ -79,7 +79,7 @@ def _read(
     try:
         own = own_of(policy, joined, registered, num_registered, rule_sum.number + 1)
         outcome = _outcome(own, joined, registered, request, num_registered)
-        read = Reading(rule_sum.number + 1, num_registered)
+        read = Reading(rule_sum.number + 1, num_registered, rule_sum.num_clients)
         if isinstance(outcome, Settled):
             return outcome, replace(read, probability=float(outcome.probability))
         return outcome, replace(read, state=outcome.state)

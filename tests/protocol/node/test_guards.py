@@ -20,7 +20,7 @@ POLICY = NodePolicy(label_counts=list, alias="1", max_epochs_per_day=2, max_draw
 
 def registered(num_registered: int) -> Registration:
     """Return a node that has read a sum over this number of clients."""
-    return Registration(reading=Reading(1, num_registered, 0.5))
+    return Registration(reading=Reading(1, num_registered, num_registered, 0.5))
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ def test_the_agent_uses_the_rules_price_of_local_skew(local_skew: float, best: i
     assert nodes.handle(node_id, altered)["chosen"] == np.array([best], dtype=">i8").tobytes()
 
 
-def test_a_node_keeps_no_probability_of_one() -> None:
-    """If fewer nodes are left than are to volunteer, all volunteer, but only in this epoch."""
+def test_a_node_does_not_keep_what_all_nodes_have() -> None:
+    """If no more nodes are left than are to volunteer, all volunteer, but only in this epoch."""
     nodes = priced(20, determination=Tries(1, 5), num_participants=10)
     nodes.alter_reply = lambda stage, node_id, reply: (
         None if stage == "settle" and node_id in nodes.ids[:8] else reply

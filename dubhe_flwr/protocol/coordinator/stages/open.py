@@ -35,15 +35,16 @@ class Open(AwaitingMembers):
         cls, context: Context, registered: RegisteredNodes
     ) -> tuple[Context, "Open | OpenedSum"]:
         """Ask the committee, if there is one."""
-        invitation = registered.joined.invitation
+        invitation, last = registered.joined.invitation, registered.last_sum
+        with_committee = invitation.terms.vault.num_members > 0
+        if with_committee:
+            # Members would refuse any other sum, and must not be blamed for it.
+            half = -(-len(registered.joined.replies) // 2)
+            context.check_quorum(last.num_clients, "in the sum", None, least=half)
         if not registered.committee:
             # Use up the sequence number that a request to a committee would have.
-            with_committee = invitation.terms.vault.num_members > 0
             return context.counted(int(with_committee)), OpenedSum(registered)
-        last, members = registered.last_sum, registered.committee
-        # Members refuse any other sum, and must not be blamed for it.
-        half = -(-len(registered.joined.replies) // 2)
-        context.check_quorum(last.num_clients, "in the sum", None, least=half)
+        members = registered.committee
         request = OpenRequest(last.number, _covered(registered), last.sums)
         asked = dict.fromkeys(members, request)
         context, batch = context.batch(invitation.identity, Stage.OPEN, asked)

@@ -24,7 +24,7 @@ from dubhe_flwr.protocol.coordinator.stages.participate import (
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused, with_unproven
 from dubhe_flwr.protocol.coordinator.stages.register import RegisteredNodes
 from dubhe_flwr.protocol.plan import Replies, StageReport
-from dubhe_flwr.protocol.replies import DAYS_LIMIT, NO_REPLY, accept_replies
+from dubhe_flwr.protocol.replies import DAYS_LIMIT, accept_replies
 from dubhe_flwr.protocol.wire.messages import (
     ParticipateRequest,
     RuleSum,
@@ -60,7 +60,7 @@ class Settle(Awaiting):
     def take(
         self, context: Context, replies: Replies
     ) -> tuple[Context, RegisteredNodes | RoundsDrawn | Refused]:
-        """Add up the contributions; a node that is missing from a sum leaves the epoch."""
+        """Add up the contributions; a node that misses an exchange leaves the epoch."""
         registered = self.registered
         terms = registered.joined.invitation.terms
         num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
@@ -104,16 +104,12 @@ class Settle(Awaiting):
     def _drawn(
         self, context: Context, settled: Mapping[int, SettleReply], report: StageReport
     ) -> tuple[Context, RoundsDrawn]:
-        """Begin the epoch with the nodes that settled, and take their draws.
-
-        Nodes that did not answer stay in the epoch: if only their answer was lost, they can draw
-        later.
-        """
+        """Begin the epoch with the nodes that settled, and take their draws."""
         draws = {n: reply.draws for n, reply in settled.items() if reply.draws is not None}
         context = context.reported(report.without(settled.keys() - draws, DAYS_LIMIT))
         context.check_quorum(len(settled), "registered and have settled the rule", None)
         finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
-        registered = _of(self.registered, {*settled, *report.lost.get(NO_REPLY, ())})
+        registered = _of(self.registered, settled)
         epoch = _epoch_of(context, registered, finding)
         volunteers = epoch.announced.num_volunteers(epoch.num_registered)
         if epoch.terms.rule.can_continue(registered.last_sum.num_clients, volunteers):
