@@ -100,7 +100,7 @@ def _num_sampled(layer: Any) -> Any:
 
 
 def call_start(start: Callable[..., Any], flowers: Any, *given: Any, **own: Any) -> Any:
-    """Call a strategy's own `start` with those of Flower's arguments that its signature has.
+    """Call a strategy's own `start` with the arguments of Flower's that its signature has.
 
     The first three, which are the Grid, the model and the number of rounds, may have other names.
 

@@ -102,7 +102,7 @@ def server_and_nodes(
         settings.protocol_settings(method), rounds_per_draw=rounds_per_draw, simulation=None
     )
     if isinstance(protocol.rule, Prices):
-        # The noise of a real node stands for that of many nodes, and would drown the sums.
+        # A few real nodes answer for all, so their noise would repeat and drown the sums.
         protocol = replace(protocol, rule=replace(protocol.rule, noise=0.0))
     key_bits = settings.selection.key_bits
     nodes = RecycledNodes(num_clients, num_real, num_classes=_NUM_CLASSES, key_bits=key_bits)
