@@ -65,8 +65,8 @@ class Selection(Selecting[Strategy], Strategy):
         """Select the clients, and have the wrapped strategy make their instructions."""
         self._check_callers()
         plan = self.select(server_round, client_manager)
-        if plan.fallback and not plan.participants:
-            return []  # no node is connected, so the round is skipped
+        if self.driver.is_skipped:
+            return []
         clients = _clients_of(client_manager)
         present = [clients[node_id] for node_id in plan.participants if node_id in clients]
         chosen = SelectedClients(self._noticed(present))

@@ -165,8 +165,8 @@ class Selection(Selecting[Strategy], Strategy):
         """Select the nodes, and have the wrapped strategy make their messages."""
         self._check_callers()
         plan = self.select(server_round, grid)
-        if plan.fallback and not plan.participants:
-            return []  # no node is connected, so the round is skipped
+        if self.driver.is_skipped:
+            return []
         selected = _SelectedGrid(grid, plan.participants)
         with taking_all_nodes(self.strategy, len(plan.participants), "train"):
             made = self.strategy.configure_train(plan.server_round, arrays, config, selected)
@@ -182,6 +182,8 @@ class Selection(Selecting[Strategy], Strategy):
             server_round, replies, lambda reply: reply.metadata.src_node_id
         )
         self.driver.metrics["selection-clients"] = sum(reply.has_content() for reply in in_order)
+        if self.driver.is_skipped and not in_order:  # some strategies need at least one reply
+            return None, MetricRecord({**self.driver.metrics})
         if self.driver.options.equal_weights:
             _weigh_equally(in_order, self.strategy)
         arrays, metrics = self.strategy.aggregate_train(server_round, in_order)

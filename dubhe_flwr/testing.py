@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
 from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -136,6 +136,8 @@ class FaultyGrid(ForwardingGrid):
         self.faults = tuple(faults)
         self.injected: Counter[tuple[str, str]] = Counter()
         self.killed: set[int] = set()
+        replays = (fault.struck for fault in self.faults if fault.kind.startswith("replay"))
+        self._replayed = frozenset(chain.from_iterable(replays))
         self._seed = seed
         self._lock = threading.Lock()
         self._numbers = count(1)
@@ -218,7 +220,8 @@ class FaultyGrid(ForwardingGrid):
         if "drop_reply" in hits or not (is_own or key[0] in STAGES):
             return
         if is_own and answer.has_content():
-            self._first.setdefault(key, (_twin(message), _twin(answer)))
+            if key[0] in self._replayed:
+                self._first.setdefault(key, (_twin(message), _twin(answer)))
             if "corrupt_reply" in hits:
                 answer = _spoilt_copy(answer, self._generator("spoil"))
             if "replay_reply" in hits:

@@ -58,7 +58,9 @@ def delivered_copy(message: Message) -> Message:
     """Return a copy of a message with its own records, as if it had come over the network."""
     delivered, content = copy(message), message.content.copy()
     for name, record in message.content.items():
-        content[name] = record.copy()
+        own: Any = record.copy()
+        own.update({key: list(value) for key, value in own.items() if isinstance(value, list)})
+        content[name] = own
     delivered.content = content
     return delivered
 

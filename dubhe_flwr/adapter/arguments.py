@@ -54,7 +54,11 @@ class Options:
     on_selection: Callable[[Plan, float], Mapping[str, float] | None] | None = None
 
     def __post_init__(self) -> None:
-        of = {"evaluate_on": EvaluateOn, "on_checkpoint_failure": OnCheckpointFailure}
+        of = {
+            "equal_weights": Literal[True, False],
+            "evaluate_on": EvaluateOn,
+            "on_checkpoint_failure": OnCheckpointFailure,
+        }
         for name, choices in of.items():
             if (value := getattr(self, name)) not in get_args(choices):
                 raise SettingsError(f"{name}={value!r} must be one of {get_args(choices)}.")
@@ -92,10 +96,11 @@ class DubheArguments(Options, Settings):
     def description(self) -> list[str]:
         """Return the lines that show an operator how Dubhe selects."""
         registration = f"Registration every {self.registration_interval} rounds"
+        nodes = "real" if self.simulation is None else f"simulated, {self.simulation}"
         return [
             f"Rule: {self.rule.describe()}",
             f"Determination: {self.determined}",
             f"{registration} | rounds in a draw: {self.rounds_per_draw}",
             f"Key: {self.key_bits} bits | smallest cohort: {self.min_cohort}",
-            f"Simulation: {self.simulation or 'no'} | seed: {self.seed}",
+            f"Nodes: {nodes} | seed: {self.seed}",
         ]

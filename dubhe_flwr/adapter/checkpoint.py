@@ -86,11 +86,13 @@ def _read(path: Path) -> Any:
 
 
 def _check_keys(value: Any) -> None:
-    """Refuse keys that JSON would turn into text."""
+    """Refuse keys that would not come back as they are."""
     if isinstance(value, dict):
         for key in value:
-            if not isinstance(key, str):
-                raise CheckpointError(f"A checkpoint cannot hold the key {key!r}; use strings.")
+            if not isinstance(key, str) or key == _TAG:
+                raise CheckpointError(
+                    f"A checkpoint cannot hold the key {key!r}; use strings other than {_TAG!r}."
+                )
         value = list(value.values())
     for item in value if isinstance(value, list | tuple) else ():
         _check_keys(item)

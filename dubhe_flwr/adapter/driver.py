@@ -102,8 +102,7 @@ class SelectionDriver:
         start of the whole run. `present` returns the ids of the connected nodes, and `patience` the
         seconds to wait for one more node.
         """
-        _check_round(server_round)
-        run = self.run
+        server_round, run = _checked_round(server_round), self.run
         if server_round <= 1:  # Flower begins a run, perhaps with other nodes
             self._nodes, self._filter = SimulatedNodes(), WarnOnceFilter()
             self.stop()
@@ -141,7 +140,7 @@ class SelectionDriver:
             answer = self.options.on_selection(plan, seconds)
             try:
                 for name, value in answer.items() if isinstance(answer, Mapping) else ():
-                    self.metrics[name] = value if type(value) is int else float(value)
+                    self.metrics[str(name)] = value if type(value) is int else float(value)
             except (TypeError, ValueError):
                 raise SettingsError(
                     f"on_selection returned {name}={value!r:.60}; its values must be numbers."
@@ -168,6 +167,12 @@ class SelectionDriver:
             self.run.state = exchanges.state
         self._ahead.learn(plan)
         return plan
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether nobody trains in this round, because no node could be chosen."""
+        plan = self.run.plan
+        return plan is not None and plan.fallback and not plan.participants
 
     def training_begins(self, node_ids: Sequence[int]) -> None:
         """Note who trains; planning ahead begins once these nodes' messages are pushed.
@@ -281,9 +286,10 @@ class SelectionDriver:
             )
 
 
-def _check_round(server_round: object) -> None:
-    """Raise `SettingsError` unless a round, which may come from an app's own loop, is valid."""
+def _checked_round(server_round: object) -> int:
+    """Return a round, which may come from an app's own loop; raise `SettingsError` if invalid."""
     if not isinstance(server_round, Integral) or int(server_round) < 1:
         raise SettingsError(
             f"server_round={server_round!r:.60} must be a whole number: rounds count from 1."
         )
+    return int(server_round)

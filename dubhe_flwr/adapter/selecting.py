@@ -6,7 +6,6 @@ Flower.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from dubhe_flwr.adapter.arguments import DubheArguments, Options
@@ -137,7 +136,7 @@ class SelectingByDubhe(Selecting[StrategyT]):
 
     @taking(DubheArguments)
     def __init__(self, strategy: StrategyT, **arguments: Any) -> None:
-        self.settings = DubheArguments(**arguments)
         if self.looks_at_present:
-            self.settings = replace(self.settings, rounds_per_draw=1)
+            arguments["rounds_per_draw"] = 1
+        self.settings = DubheArguments(**arguments)
         self._wrap(strategy, Coordinator(self.settings), self.settings)

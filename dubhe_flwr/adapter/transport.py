@@ -145,9 +145,9 @@ class WarnOnceFilter(Filter):
 
     def filter(self, record: LogRecord) -> bool:
         """Return False for a line of Dubhe's that was logged before; errors always pass."""
-        sentence = record.getMessage()
-        if record.levelno > WARNING or not sentence.startswith("dubhe:"):
+        if record.levelno > WARNING or not str(record.msg).startswith("dubhe:"):
             return True
+        sentence = record.getMessage()
         is_new = sentence not in self._told
         self._told.add(sentence)
         return is_new

@@ -139,6 +139,7 @@ class InProcessGrid(Grid):
         token = in_process.set(True)
         try:
             reply = self._client_app(delivered, context)
+            set_message_id(reply, f"reply-{message.metadata.message_id}")
         except Exception as error:  # noqa: BLE001 - every runtime turns it into an error reply
             # If the app does not answer Dubhe, the server says what to do, without a traceback.
             if not (type(error) is ValueError and stage_of(message) in STAGES):
@@ -147,8 +148,7 @@ class InProcessGrid(Grid):
             return Message(Error(CLIENT_APP_ERROR, reason), reply_to=message)
         finally:
             in_process.reset(token)
-        set_message_id(reply, f"reply-{message.metadata.message_id}")
-        return reply
+        return delivered_copy(reply) if reply.has_content() else reply
 
 
 def run_in_process(

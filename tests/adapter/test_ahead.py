@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from apis import NUM_NODES, SELECTION, Api, Killed, in_both_apis
+from protocol.nodes import signing_key
 from supernodes import SuperNodes
 
 from dubhe_flwr.adapter import ahead
@@ -220,6 +221,10 @@ def test_overriding_eligible_turns_off_planning_ahead(
             asked.append(server_round)
             return node_ids
 
+    keys = (signing_key(row).public_key() for row in range(NUM_NODES))  # can be read only once
+    settings = {**SELECTION, **SETTINGS, "trusted_keys": keys}
+    strategy = Careful(api.wrapped(), **settings)
+    assert strategy.settings.trusted.rank(signing_key(2).public_key().public_bytes_raw()) == 2
     api.run(Careful(api.wrapped(), **{**SELECTION, **SETTINGS}), grid, 4)
     assert {thread for thread, _ in grid.exchanges} == {MAIN}
     assert [stage for _, stage in grid.exchanges].count("participate") + 1 == len(asked) == 4

@@ -19,6 +19,7 @@ from dubhe_lab.baselines import RandomSelector
     ("change", "sentence"),
     [
         ({"evaluate_on": "none"}, r"evaluate_on='none' must be one of \('all', 'selected'\)"),
+        ({"equal_weights": "no"}, r"equal_weights='no' must be one of \(True, False\)"),
         ({"wait_timeout": -1}, "wait_timeout=-1 must be a number of seconds from 0 up"),
         ({"wait_timeout": None}, "wait_timeout=None must be a number of seconds from 0 up"),
         ({"wait_timeout": float("nan")}, "wait_timeout=nan must be a number of seconds"),

@@ -59,12 +59,15 @@ def test_values_come_back(tmp_path: Path) -> None:
     assert {name: back[name] for name in VALUES} == VALUES
 
 
-@pytest.mark.parametrize("value", [object(), [{1: 2}], lambda: 1, np.array([{}]), {1, 2}])
+@pytest.mark.parametrize(
+    "value", [object(), [{1: 2}], {"dubhe": 3}, lambda: 1, np.array([{}]), {1, 2}]
+)
 def test_values_that_need_a_pickle_are_refused(value: object, tmp_path: Path) -> None:
     """The error names the type or key, and the last checkpoint stays."""
     directory = opened(tmp_path)
     directory.save("before")
-    with pytest.raises(CheckpointError, match=r"(type (object|function|ndarray|set)|key 1); "):
+    refused = r"(type (object|function|ndarray|set)|key (1|'dubhe')); "
+    with pytest.raises(CheckpointError, match=refused):
         directory.save({"state": value})
     assert directory.open() == "before"
 

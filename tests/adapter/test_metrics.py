@@ -70,8 +70,8 @@ def test_on_selection_must_be_a_function() -> None:
 
 
 def test_on_selection_must_return_numbers() -> None:
-    """Numpy's numbers and bools are converted for Flower; anything else is refused."""
-    _, metrics = run(1, lambda plan, _: {"by-chance": plan.fallback, "own": np.float32(0.5)})
-    assert (metrics[1]["by-chance"], metrics[1]["own"]) == (0.0, 0.5)
+    """Names, and numpy's numbers and bools, are converted for Flower; other values are refused."""
+    _, metrics = run(1, lambda plan, _: {"by-chance": plan.fallback, 7: np.float32(0.5)})
+    assert (metrics[1]["by-chance"], metrics[1]["7"]) == (0.0, 0.5)
     with pytest.raises(SettingsError, match="on_selection returned own='much'; its values must be"):
         run(1, lambda _plan, _seconds: {"own": "much"})

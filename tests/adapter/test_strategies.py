@@ -112,6 +112,16 @@ def test_privacy_wrappers_work_outside(
     assert not untouched.batches
 
 
+def test_a_skipped_round_is_not_aggregated() -> None:
+    """Adaptive clipping divides by the number of replies; with no node connected, none come."""
+    wrapper = TRAIN.private("ServerSideAdaptive", TRAIN.wrapped())
+    strategy = TRAIN.dubhe(wrapper, **PLAIN, on_failure="random", wait_timeout=0)
+    grid = TRAIN.grid()
+    grid.get_node_ids = lambda: [] if strategy.rounds_done == 1 else list(grid.contexts)
+    TRAIN.run(strategy, grid, 3)
+    assert [len(plan.participants) for plan in strategy.plans] == [6, 0, 6]
+
+
 def test_a_seed_fixes_the_sets() -> None:
     """A seed fixes the sets for any node ids and API; another seed, or none, changes them."""
 
@@ -469,7 +479,7 @@ def test_the_summary_says_how_nodes_are_selected(caplog: pytest.LogCaptureFixtur
         "\t├──> Dubhe around DifferentialPrivacyServerSideFixedClipping around FedAvg:",
         "\t│\t├── Participants (K): 6 | equal weights: True | evaluation on: all",
     ]
-    assert caplog.messages[6] == "\t│\t└── Simulation: encrypted | seed: 7"
+    assert caplog.messages[6] == "\t│\t└── Nodes: simulated, encrypted | seed: 7"
     for told in (strategy.settings.rule.describe(), "Tries(number=4, pool=1)", "every 50 rounds"):
         assert told in caplog.text
     assert "Key: 512 bits | smallest cohort: 3" in caplog.text

@@ -1,5 +1,6 @@
 """Tests of sending a batch over a Grid: one timeout, and at most one reply per node."""
 
+import logging
 import sys
 from collections.abc import Iterable
 from math import inf
@@ -13,7 +14,13 @@ from flwr.clientapp import ClientApp
 from dubhe_flwr.adapter import transport
 from dubhe_flwr.adapter._compat import new_run
 from dubhe_flwr.adapter.messages import in_simulation, message_type, to_records
-from dubhe_flwr.adapter.transport import ForwardingGrid, NoticingGrid, patience, send_over_grid
+from dubhe_flwr.adapter.transport import (
+    ForwardingGrid,
+    NoticingGrid,
+    WarnOnceFilter,
+    patience,
+    send_over_grid,
+)
 from dubhe_flwr.protocol import Batch, NodeFailure
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import HelloRequest
@@ -188,6 +195,16 @@ def test_a_forwarding_grid_forwards_everything(grid: InProcessGrid) -> None:
     assert len(list(view.send_and_receive([message]))) == 1
     ids = list(view.push_messages([view.create_message(RecordDict(), kind, node_ids[0], "1")]))
     assert len(list(view.pull_messages(ids))) == 1
+
+
+def test_a_log_line_of_the_app_passes_the_filter_untouched(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The app's own lines always pass, even those that logging itself cannot format."""
+    own = logging.LogRecord("flwr", logging.INFO, "app.py", 1, "%d rounds", ("two",), None)
+    ours = logging.LogRecord("flwr", logging.INFO, "us.py", 1, "dubhe: %d rounds", (2,), None)
+    warn_once = WarnOnceFilter()
+    assert [warn_once.filter(record) for record in (own, own, ours, ours)] == [True] * 3 + [False]
 
 
 def test_only_the_apps_messages_are_noticed(grid: InProcessGrid) -> None:

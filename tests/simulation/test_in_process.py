@@ -66,6 +66,39 @@ def test_every_node_has_its_own_context() -> None:
     ]
 
 
+def test_a_message_shares_nothing_with_its_sender() -> None:
+    """What one side changes in a record, or in a list, reaches no other side, as on a network."""
+    app = ClientApp()
+
+    @app.query()
+    def query(message: Message, context: Context) -> Message:
+        layers: Any = message.content.config_records["config"]["layers"]
+        layers.pop()
+        own = context.state.metric_records.setdefault("own", MetricRecord({"number": 1}))
+        answer = ConfigRecord({"left": len(layers)})
+        return Message(RecordDict({"own": own, "answer": answer}), reply_to=message)
+
+    grid = InProcessGrid(app, 3)
+    content = RecordDict({"config": ConfigRecord({"layers": [1, 2, 3]})})
+    for _ in range(2):
+        sent = [Message(content, node_id, "query") for node_id in grid.get_node_ids()]
+        for reply in grid.send_and_receive(sent):
+            assert reply.content["answer"]["left"] == 2
+            own = reply.content.metric_records["own"]
+            assert own["number"] == 1
+            own["number"] = 5
+
+
+def test_an_app_without_an_answer_costs_only_its_reply() -> None:
+    """A ClientApp that returns None, by mistake, gives an error reply."""
+    app = ClientApp()
+    app.query()(lambda _message, _context: None)  # type: ignore[arg-type, return-value]
+    grid = InProcessGrid(app, 1)
+    (node_id,) = grid.get_node_ids()
+    (reply,) = grid.send_and_receive([Message(RecordDict(), node_id, "query")])
+    assert reply.has_error()
+
+
 def test_node_ids_are_random() -> None:
     """Node ids are in random order and depend on the seed."""
     ids = [list(InProcessGrid(counting_app(), 50, seed=seed).get_node_ids()) for seed in (1, 1, 2)]

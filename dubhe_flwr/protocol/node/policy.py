@@ -70,6 +70,11 @@ class Limits:
         for name in (own.name for own in fields(Limits)):
             if type(value := getattr(self, name)) is not int or value < 1:
                 raise SettingsError(f"{name}={value!r} must be a whole number of at least 1.")
+        if self.min_key_bits > self.max_key_bits:
+            raise SettingsError(
+                f"min_key_bits={self.min_key_bits} must be at most "
+                f"max_key_bits={self.max_key_bits}, or no key suits this node."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
