@@ -27,7 +27,7 @@ from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Plan, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.memory import Ledger
 from dubhe_flwr.protocol.node.session import ClientSession
-from dubhe_flwr.protocol.node.settle import own_of
+from dubhe_flwr.protocol.node.settle import _simulated_noise, own_of
 from dubhe_flwr.protocol.rules.prices import advanced
 from dubhe_flwr.protocol.rules.rule import Population
 from dubhe_flwr.protocol.settings import Settings
@@ -665,6 +665,7 @@ def noise_of_members(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     for module in ("node.settle", "vaults.committee"):
         monkeypatch.setattr(f"dubhe_flwr.protocol.{module}.gaussian", noise)
+    _simulated_noise.cache_clear()
     return added
 
 

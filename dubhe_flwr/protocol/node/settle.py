@@ -150,9 +150,11 @@ def population_and_noise(
     noise for all nodes that joined, even if it covers only half of them.
     """
     population, rule = population_of(joined, num_clients, num_registered), joined.terms.rule
-    planned = population if number else population_of(joined, num_joined, num_joined)
-    added, usual = rule.deviations(planned, number), rule.deviations(population, number)
-    if added is None or usual is None:
+    usual = rule.deviations(population, number)
+    if usual is None or number:
+        return population, usual
+    added = rule.deviations(population_of(joined, num_joined, num_joined), number)
+    if added is None:
         return population, None
     return replace(population, excess=float((added[0] / usual[0]) ** 2)), added
 
@@ -160,9 +162,17 @@ def population_and_noise(
 def simulated_noise(
     joined: Membership, deviations: NDArray[np.float64], number: int, place: int
 ) -> NDArray[np.int64]:
-    """Return one committee member's noise in a simulation."""
-    seed, path = joined.announced.simulation_seed or 0, (joined.sequence, number, place)
-    return gaussian(deviations, generator(seed, "member", *path).random((2, deviations.size)))
+    """Return one committee member's noise in a simulation; a cache shares it between the nodes."""
+    seed = joined.announced.simulation_seed or 0
+    return _simulated_noise(seed, joined.sequence, number, place, tuple(deviations.tolist()))
+
+
+@lru_cache(maxsize=8)
+def _simulated_noise(
+    seed: int, sequence: int, number: int, place: int, deviations: tuple[float, ...]
+) -> NDArray[np.int64]:
+    uniform = generator(seed, "member", sequence, number, place).random((2, len(deviations)))
+    return gaussian(np.array(deviations), uniform)
 
 
 @lru_cache(maxsize=1)
