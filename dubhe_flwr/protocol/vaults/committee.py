@@ -139,10 +139,6 @@ class Committee(Vault):
             if -1 in ranks or not _may_be_members([ranks[place] for place in places]):
                 return AppointReply(ranks=ranks), before
         roster, place = request.roster.digest, member_keys.index(own.public_bytes)
-        if before is not None and (
-            before.opened or (before.roster, before.place) != (roster, place)
-        ):
-            raise RefusedError("This node is a member of another committee in this epoch.")
         scope = self._scope(seat.epoch, roster)
         pad_keys = b"".join(_pad_key(own, key, scope, own.public_bytes, key) for key in keys)
         member = Member(place, roster, pad_keys, secrets.token_bytes(pads.KEY_BYTES))

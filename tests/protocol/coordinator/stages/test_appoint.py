@@ -1,9 +1,13 @@
 """Tests of the stage `appoint`: who is asked to be the committee, and what if it cannot be."""
 
+from collections.abc import Sequence
+
 import pytest
-from adversary.test_committee import federation, numbers
+from adversary.test_committee import KEYS, TRUSTED, federation, joins_in, numbers
+from protocol.nodes import set_policy
 
 from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Stage
 
 
@@ -33,6 +37,18 @@ def test_objections_without_a_correction_cost_an_epoch() -> None:
     plan = nodes.play(1)
     assert [report.stage for report in plan.stages].count(Stage.JOIN) == 2
     assert (plan.num_registered, plan.fallback) == (20, False)
+
+
+@pytest.mark.parametrize("old", [(0, 1), (0, 2, 4), (0, 1, 3), (0, 1, 2, 3, 4)])
+def test_a_new_file_of_trusted_keys_may_reach_nodes_one_by_one(old: Sequence[int]) -> None:
+    """Nodes with the old file object to a new node; a member that accepted it is asked again."""
+    nodes = federation()
+    for row in old:
+        set_policy(nodes, nodes.ids[row], pinned=PinnedKeys(KEYS[row], TRUSTED[:-1]))
+    for server_round in (1, 2):
+        plan = nodes.play(server_round)
+        assert "does not trust these nodes, which stay out: 19." in plan.notes[0]
+        assert (plan.num_registered, joins_in(plan)) == (19, 1)
 
 
 def test_no_committee_is_sought_for_ever() -> None:
