@@ -38,10 +38,12 @@ def check_thresholds(codebook: Codebook, thresholds: Mapping[int, float]) -> dic
     >>> check_thresholds(Codebook((1, 2, 10)), {2: 0.1, 1: 0.7})
     {1: 0.7, 2: 0.1}
     """
-    if codebook.length > MAX_REGISTRY_LENGTH:
+    # All sizes but the largest have at least C slots; adding up thousands of them takes seconds.
+    least = (len(codebook.reference_set) - 1) * codebook.num_classes
+    if least > MAX_REGISTRY_LENGTH or codebook.length > MAX_REGISTRY_LENGTH:
         raise SettingsError(
-            f"reference_set={codebook.reference_set} makes a registry of {codebook.length} slots; "
-            f"at most {MAX_REGISTRY_LENGTH} are allowed: leave out the middle sizes."
+            f"reference_set={codebook.reference_set} makes a registry of more than "
+            f"{MAX_REGISTRY_LENGTH} slots: leave out the middle sizes."
         )
     *sizes, num_classes = codebook.reference_set
     if not isinstance(thresholds, Mapping):

@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from dubhe_flwr.core.determination import Tries
+from dubhe_flwr.core.determination import Tries, volunteers_of
 from dubhe_flwr.errors import ProtocolError, SettingsError
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import TrustedKeys
@@ -189,6 +189,22 @@ class Settings:
                 "--federation-config 'num-supernodes=N' of flwr run, or num_supernodes of "
                 "run_in_process and run_simulation."
             )
+
+    def remark(self, num_clients: int) -> str | None:
+        """Return a note if labels do not influence who volunteers among so many clients, or None.
+
+        There is none either if all clients train.
+        """
+        volunteers = volunteers_of(self.determined.pool, self.num_participants, num_clients)
+        why = self.rule.remark(num_clients, volunteers)
+        if why is None or num_clients <= self.num_participants:
+            return None
+        if self.determined.has_agent:
+            return f"{why} So all nodes volunteer equally often; only agents balance rounds."
+        return (
+            f"{why} So clients are chosen at random. To balance rounds all the same, set "
+            "determination=Tries(20), which uses exact sums, or connect more nodes."
+        )
 
     @cached_property
     def determined(self) -> Tries:

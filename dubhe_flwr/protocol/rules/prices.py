@@ -243,15 +243,13 @@ class Prices(Rule):
         return [Settled(probability, state=renewed) for probability in found]
 
     def remark(self, num_clients: int, num_volunteers: int) -> str | None:
-        """Return a note if the pool is too small for prices."""
+        """Return that the pool is too small for prices, or None."""
         if not self._drowns(num_volunteers):
             return None
         pool = min(num_volunteers, num_clients)
         return (
             f"A pool of {pool} volunteers out of {num_clients} nodes is too small for prices: "
-            f"below {LEAST_VOLUNTEERS}, noise would drown the sums. So clients are chosen at "
-            "random. To balance rounds all the same, set determination=Tries(20), which uses exact "
-            "sums, or connect more nodes."
+            f"below {LEAST_VOLUNTEERS}, noise would drown the sums."
         )
 
     def _drowns(self, num_volunteers: int) -> bool:

@@ -279,10 +279,7 @@ class Rule(ABC):
         return None
 
     def remark(self, num_clients: int, num_volunteers: int) -> str | None:
-        """Return a note for the operator about an epoch of this size, or None.
-
-        Return one if labels do not influence who volunteers. With tries, it is not shown.
-        """
+        """Return why labels do not influence who volunteers in an epoch of this size, or None."""
         del num_clients, num_volunteers
         return None
 

@@ -18,7 +18,6 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from dubhe_flwr.adapter.arguments import DubheArguments
-from dubhe_flwr.core.determination import volunteers_of
 from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_lab.report.methods import method_label
 from dubhe_lab.report.table import Table
@@ -168,11 +167,8 @@ class FederationStudy:
     @property
     def chance(self) -> str | None:
         """Why labels do not influence who trains, so that only chance is at work; else None."""
-        asked = self.arguments
-        volunteers = volunteers_of(asked.determined.pool, asked.num_participants, self.num_clients)
-        remark = asked.rule.remark(self.num_clients, volunteers)
-        has_choice = self.num_clients > asked.num_participants
-        return remark if has_choice and not asked.determined.has_agent else None
+        has_agent = self.arguments.determined.has_agent
+        return None if has_agent else self.arguments.remark(self.num_clients)
 
     @property
     def helps(self) -> str:

@@ -256,7 +256,8 @@ def _of_one_length(
 ) -> tuple[Context, int, list[int]]:
     """Return the number of classes that most nodes report, and the nodes that report another one.
 
-    The largest number wins a tie. A note names the nodes that differ.
+    The largest number wins a tie. A note names the nodes that differ. Gives up if more than half of
+    the nodes differ: the classes that they hold would be missing.
     """
     told = (reply.num_classes for reply in accepted.values())
     counted = Counter(number for number in told if number is not None)
@@ -265,16 +266,13 @@ def _of_one_length(
     if not others:
         return context, num_classes, others
     if 2 * len(others) > len(accepted):
-        lengths = ", ".join(
-            f"{nodes} nodes have {length}" for length, nodes in counted.most_common()
+        found = ", ".join(
+            f"{length} classes at {nodes} {'node' if nodes == 1 else 'nodes'}"
+            for length, nodes in counted.most_common()
         )
-        note = (
-            f"Nodes disagree on the number of classes ({lengths}); only nodes with {num_classes} "
-            "continue."
-        )
-    else:
-        names = ", ".join(f"node {accepted[n].alias} has {accepted[n].num_classes}" for n in others)
-        note = f"Most nodes have {num_classes} classes; these stay out: {names}."
+        context.give_up(f"Nodes disagree on the number of classes: {found}. {_EACH_CLASS}", None)
+    names = ", ".join(f"node {accepted[n].alias} has {accepted[n].num_classes}" for n in others)
+    note = f"Most nodes have {num_classes} classes; these stay out: {names}."
     return context.noted(f"{note} {_EACH_CLASS}"), num_classes, others
 
 

@@ -94,10 +94,7 @@ class Register(Awaiting):
         }
         add_up = partial(terms.vault.add_up, public, fields)
         context, answered, total = context.summed(add_up, vectors, report, "registered")
-        announced, number = joined.invitation.announced, len(answered)
-        remark = terms.rule.remark(number, announced.num_volunteers(number))
-        has_choice = number > announced.num_participants
-        if remark is not None and has_choice and not announced.has_agent:
+        if (remark := settings.remark(len(answered))) is not None:
             context = context.noted(remark)
         return context, RegisteredNodes(
             joined=joined,
