@@ -112,26 +112,6 @@ def test_a_result_records_all_rounds(
     assert result.fallback_rounds == (2,)
 
 
-def test_a_round_without_an_evaluation_is_kept_as_none(
-    selection: RecordedSelection,
-    told: list[tuple[int, float | None]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Series keep one entry per round, with None for a round without an evaluation."""
-    monkeypatch.setattr(Averaging, "evaluate", lambda *_: None)
-    assert selection.evaluate(3, MODEL) is None
-    result = selection.result(FEDERATION, 2)
-    assert result.accuracy == (0.0, 0.1, 0.2, None)
-    assert result.loss == (2.0, 1.0, 0.0, None)
-    assert told[-1] == (3, None)
-
-
-def test_a_failure_to_train_is_an_error(selection: RecordedSelection) -> None:
-    """The error says how many clients failed to train, and why."""
-    with pytest.raises(DubheError, match=r"Round 4: 1 of 2 clients failed to train.*no memory"):
-        selection.aggregate_fit(4, [updated()], [MemoryError("no memory")])
-
-
 @pytest.fixture(scope="module")
 def of_losses() -> dict[str, Any]:
     """Run the loss-based methods in a small federation; return results and evaluating clients."""
