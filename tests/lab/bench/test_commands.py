@@ -46,18 +46,6 @@ def test_quick_benchmarks_write_figures_and_tables(
     assert "| figure | measured | wanted | kept |" in markdown
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ("scale --sizes many", "sizes='many' must be numbers separated by commas, as in 1,2,10."),
-        ("crypto --quick --rounds 0", "rounds=0 must be at least 1."),
-    ],
-)
-def test_invalid_options_are_refused_in_one_sentence(arguments: str, sentence: str) -> None:
-    """Invalid options are refused in one sentence, and zero does not mean the default."""
-    assert run(*arguments.split()) == (2, "", f"{sentence}\n")
-
-
 @pytest.mark.parametrize("option", ["--json", "--markdown"])
 def test_a_file_that_cannot_be_written_is_refused_before_measuring(
     option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
