@@ -2,24 +2,17 @@
 
 import re
 from collections import defaultdict
-from functools import cache
 
 import numpy as np
 from docs.pages import ROOT
 from matplotlib.figure import Figure
 from reproduction_results import finished, rows
 
-from dubhe_lab.paper.cells import Cell
 from dubhe_lab.paper.commands import EXPERIMENTS, sections
 from dubhe_lab.paper.experiment import PaperSettings
 
 FULL = PaperSettings(scale="full")
-
-
-@cache
-def cells() -> list[Cell]:
-    """Return the experiment's cells, which take a second to be listed."""
-    return EXPERIMENTS["when"].cells(FULL)
+CELLS = EXPERIMENTS["when"].cells(FULL)
 
 
 def test_no_gain_on_the_page_is_uncertain_by_half_a_point() -> None:
@@ -33,9 +26,9 @@ def test_no_gain_on_the_page_is_uncertain_by_half_a_point() -> None:
 
 def test_a_federation_without_all_methods_is_left_out() -> None:
     """A federation is left out while a method shares no seed with Dubhe."""
-    (made,) = sections(["when"], FULL, finished(cells()[:3]))
+    (made,) = sections(["when"], FULL, finished(CELLS[:3]))
     assert list(rows(made.tables[0])) == ["rho 1, EMD_avg 0.5"]
-    (made,) = sections(["when"], FULL, finished(cells()[:2]))
+    (made,) = sections(["when"], FULL, finished(CELLS[:2]))
     assert not made.tables
     assert not made.pictures
 
@@ -43,7 +36,7 @@ def test_a_federation_without_all_methods_is_left_out() -> None:
 def test_lines_tell_rho_and_the_other_method_apart() -> None:
     """Lines differ by colour and marker for rho, and by dashes for the other method."""
     looks, limits = defaultdict(set), set()
-    (made,) = sections(["when"], FULL, finished(cells()))
+    (made,) = sections(["when"], FULL, finished(CELLS))
     (picture,) = made.pictures
     assert len(picture.panels) == 3
     for draw in picture.panels:

@@ -112,6 +112,5 @@ EXPERIMENT: Final = Experiment(
     "Beyond the paper: all selection methods on digits, with SGD, server momentum and Adam.",
     _grid,
     _report,
-    needs_all=False,
 )
 """`dubhe paper digits`: how Dubhe and its determination compare, with ten paired seeds."""

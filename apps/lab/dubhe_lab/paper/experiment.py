@@ -165,7 +165,7 @@ class Experiment:
     about: str
     grid: Callable[[PaperSettings], Grid]
     report: Callable[[PaperSettings, Results], Section]
-    needs_all: bool = True
+    needs_all: bool = False
     skips_missing_data: bool = False
 
     def cells(self, options: PaperSettings) -> list[Cell]:

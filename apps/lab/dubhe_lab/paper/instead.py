@@ -84,6 +84,5 @@ EXPERIMENT: Final = Experiment(
     "Beyond the paper: local losses, FedProx, momentum and more clients instead of selection.",
     _grid,
     _report,
-    needs_all=False,
 )
 """`dubhe paper instead`: other remedies for skewed labels."""

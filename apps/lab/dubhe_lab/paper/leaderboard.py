@@ -252,16 +252,12 @@ def _reach(trained: Results) -> Picture:
             title=title,
         )
         for title, of_methods in trained.items()
-        if len(of_methods) > 2  # with two points, the axes exaggerate any difference
     ]
     caption = "Accuracy over the last rounds against the share of the clients that trained."
     return Picture("leaderboard-coverage", caption, panels)
 
 
 EXPERIMENT: Final = Experiment(
-    "Beyond the paper: all selection methods, with SGD, server momentum and Adam.",
-    _grid,
-    _report,
-    needs_all=False,
+    "Beyond the paper: all selection methods, with SGD, server momentum and Adam.", _grid, _report
 )
 """`dubhe paper leaderboard`: how Dubhe compares with other selection methods."""

@@ -223,7 +223,6 @@ EXPERIMENT: Final = Experiment(
     "Beyond the paper: federations by school, lecturer, user and writer.",
     _grid,
     _report,
-    needs_all=False,
     skips_missing_data=True,
 )
 """`dubhe paper natural`: what balancing is worth where the skew is real."""
