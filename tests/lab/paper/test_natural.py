@@ -37,18 +37,6 @@ def little_settings() -> TrainingCellSettings:
 
 
 @pytest.mark.usefixtures("little")
-def test_a_client_holds_samples_of_its_own() -> None:
-    """A client's twelve samples repeat its eight rows once or twice each."""
-    made = scenario_of(little_settings())
-    assert made.samples.shape == (30, 12)
-    for client, own in enumerate(made.samples):
-        times = np.unique(own, return_counts=True)[1]
-        assert set(own.tolist()) == set(range(8 * client, 8 * client + 8))
-        assert set(times.tolist()) == {1, 2}
-    assert made.federation.num_samples == 12
-
-
-@pytest.mark.usefixtures("little")
 def test_the_own_mix_is_all_clients_class_mix(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule's target is the class mix of the samples that the seed draws."""
     seen: list[Any] = []
