@@ -23,6 +23,8 @@ SELECTORS: list[Any] = [
 class Nodes(Federation[Any]):
     """A server and twelve nodes whose loss is their alias."""
 
+    selector: Any
+
     def __init__(
         self,
         selector: Any,
