@@ -68,7 +68,7 @@ def test_bad_labels_and_unknown_aliases_are_refused(oracle: Any) -> None:
         federation(oracle(4, COUNTS[:19])).play(1)
 
 
-@pytest.mark.parametrize("oracle", [GreedySelector, FedEntOptSelector])
+@pytest.mark.parametrize("oracle", [GreedySelector, FedCbsSelector, FedEntOptSelector])
 def test_rows_belong_to_aliases(oracle: Any) -> None:
     """Whichever nodes are connected, each alias finds its own row."""
     rows = np.eye(4)[[0, 0, 0, 1, 0, 2, 3]]
