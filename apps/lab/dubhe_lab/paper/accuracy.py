@@ -161,8 +161,6 @@ def _averages_picture(
             title = f"{dataset}, rho = {rho}"
             distances = [float(emd) for emd in emds]
             panels.append(partial(draw_averages, distances=distances, series=series, title=title))
-    if not panels:
-        return []
     caption = "Accuracy over the last rounds by the discrepancy between clients (EMD_avg)."
     return [Picture("averages", caption, panels)]
 

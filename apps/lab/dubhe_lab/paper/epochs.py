@@ -147,4 +147,3 @@ EXPERIMENT: Final = Experiment(
     _report,
     needs_all=True,
 )
-"""`dubhe paper epochs`: what an epoch gains from the previous epoch's prices."""

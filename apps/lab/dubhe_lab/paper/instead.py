@@ -74,9 +74,7 @@ def _report(_options: PaperSettings, results: Results) -> Section:
                 ("remedy", "client\nupdates", "with random\nselection", "with Dubhe"),
                 rows,
             )
-        ]
-        if rows
-        else [],
+        ],
     )
 
 
@@ -85,4 +83,3 @@ EXPERIMENT: Final = Experiment(
     _grid,
     _report,
 )
-"""`dubhe paper instead`: other remedies for skewed labels."""

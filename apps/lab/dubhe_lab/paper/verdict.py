@@ -128,9 +128,7 @@ def _report(options: PaperSettings, found: Results) -> Section:
                 ("verdict", "federations", "predicted", "gained", "nine in ten"),
                 [row for verdict in _LOOKS if (row := _row(verdict, results))],
             )
-        ]
-        if results
-        else [],
+        ],
         [
             Picture(
                 "verdict",
@@ -181,4 +179,3 @@ def _draw(axes: Axes, results: Sequence[Any]) -> None:
 EXPERIMENT: Final = Experiment(
     "Beyond the paper: points of accuracy gained, by the verdict of a study.", _grid, _report
 )
-"""`dubhe paper verdict`: the gain where a study predicts much, little or nothing."""

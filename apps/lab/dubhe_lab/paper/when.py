@@ -89,8 +89,8 @@ def _report(_options: PaperSettings, results: Results) -> Section:
                 "paired seeds."
             )
         ],
-        [_table(gained)] if gained else [],
-        [_picture(gained)] if gained else [],
+        [_table(gained)],
+        [_picture(gained)],
     )
 
 
@@ -112,7 +112,7 @@ def _table(gained: _Gained) -> Table:
 def _picture(gained: _Gained) -> Picture:
     numbers = sorted({number for _, _, number in gained})
     means = [fmean(of) for each in gained.values() for of in each.values()]
-    limits = min(0.0, *means) - 1, max(means) + 1
+    limits = min([0.0, *means]) - 1, max([0.0, *means]) + 1
     panels = [partial(_draw, gained=gained, number=number, limits=limits) for number in numbers]
     caption = (
         "Points of accuracy that Dubhe gains over random selection (solid) and over "
@@ -142,4 +142,3 @@ def _draw(axes: Axes, *, gained: _Gained, number: int, limits: tuple[float, floa
 EXPERIMENT: Final = Experiment(
     "Beyond the paper: points gained by balancing, by rho, EMD_avg and K / N.", _grid, _report
 )
-"""`dubhe paper when`: where balancing is worth its cost, and where it is not."""
