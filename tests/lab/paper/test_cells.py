@@ -53,14 +53,8 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
 QUIET = Console(quiet=True)
 
 
-@pytest.fixture
-def measured() -> list[int]:
-    """Return a list that collects the numbers of measured cells."""
-    return []
-
-
 def cell(number: int, measured: list[int]) -> Cell:
-    """Return a cell with its own data set, which is missing for number 13."""
+    """Return a cell with its own data set, which is missing for 13; measuring adds its number."""
 
     def measure(machine: MachineSettings, advance: Advance) -> Measured:
         if number == 13:
@@ -73,9 +67,9 @@ def cell(number: int, measured: list[int]) -> Cell:
     return Cell("number", f"number {number}", config, measure)
 
 
-def test_a_finished_cell_is_not_measured_again(tmp_path: Path, measured: list[int]) -> None:
+def test_a_finished_cell_is_not_measured_again(tmp_path: Path) -> None:
     """A finished cell is measured only once, in this sweep or a later one."""
-    store = CellStore(tmp_path)
+    store, measured = CellStore(tmp_path), list[int]()
     run_cells([cell(1, measured), cell(2, measured), cell(1, measured)], store, QUIET)
     finished, missing = run_cells([cell(3, measured), cell(2, measured)], store, QUIET)
     assert measured == [1, 2, 3]
@@ -86,8 +80,9 @@ def test_a_finished_cell_is_not_measured_again(tmp_path: Path, measured: list[in
     assert missing == []
 
 
-def test_missing_data_is_an_error_or_left_out(tmp_path: Path, measured: list[int]) -> None:
+def test_missing_data_is_an_error_or_left_out(tmp_path: Path) -> None:
     """Missing data raises an error, or skips the cell with a sentence on what to fetch."""
+    measured: list[int] = []
     store, cells = CellStore(tmp_path), [cell(n, measured) for n in (1, 13, 2)]
     with pytest.raises(DataError, match="Fetch 13"):
         run_cells(cells, store, QUIET)
@@ -98,10 +93,10 @@ def test_missing_data_is_an_error_or_left_out(tmp_path: Path, measured: list[int
     assert missing == ["Fetch 13."]
 
 
-def test_the_file_says_where_the_numbers_come_from(tmp_path: Path, measured: list[int]) -> None:
+def test_the_file_says_where_the_numbers_come_from(tmp_path: Path) -> None:
     """The file holds seed, versions, device, command, date and time, but no data folder."""
     finished, _ = run_cells(
-        [cell(1, measured)], CellStore(tmp_path), QUIET, machine=MachineSettings(data_dir="data")
+        [cell(1, [])], CellStore(tmp_path), QUIET, machine=MachineSettings(data_dir="data")
     )
     (content,) = finished.values()
     provenance = content["provenance"]

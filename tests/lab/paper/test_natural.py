@@ -16,29 +16,14 @@ from dubhe_lab.paper.scenarios import scenario_of
 from dubhe_lab.paper.trainings import TrainingCellSettings
 
 
-@pytest.fixture
-def little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace Chem97 by thirty clients with ten rows each, in classes 3 : 1 : 1."""
-    rng = np.random.default_rng(0)
-    labels = np.tile([0, 0, 0, 1, 2], 60)
+def test_the_own_mix_is_all_clients_class_mix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule's target is the class mix of the samples that the seed draws."""
+    rng, labels = np.random.default_rng(0), np.tile([0, 0, 0, 1, 2], 60)
     features = np.eye(3)[labels] + 0.1 * rng.normal(size=(300, 3))
     data = of_rows("chem97", np.repeat(np.arange(30), 10), features, labels, 3)
     monkeypatch.setattr(scenarios, "load_natural", lambda _name: data)
     scenarios._load.cache_clear()
     scenario_of.cache_clear()
-
-
-def little_settings() -> TrainingCellSettings:
-    """Return training settings for thirty clients with twelve samples each."""
-    return TrainingCellSettings.for_dataset(
-        "chem97", num_clients=30, num_samples=12, num_participants=5, reference_set=(1, 2, 3),
-        methods=("dubhe",), num_rounds=2, encrypted=False, device="cpu", learning_rate=0.1,
-    )  # fmt: skip
-
-
-@pytest.mark.usefixtures("little")
-def test_the_own_mix_is_all_clients_class_mix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rule's target is the class mix of the samples that the seed draws."""
     seen: list[Any] = []
 
     def note(settings: Any, _machine: Any, _advance: Any) -> Measured:
@@ -46,8 +31,11 @@ def test_the_own_mix_is_all_clients_class_mix(monkeypatch: pytest.MonkeyPatch) -
         return Measured({})
 
     monkeypatch.setattr(natural, "measure", note)
-    settings, machine = little_settings(), MachineSettings(device="cpu")
-    natural._measure_own_mix(settings, machine, lambda _share: None)
+    settings = TrainingCellSettings.for_dataset(
+        "chem97", num_clients=30, num_samples=12, num_participants=5, reference_set=(1, 2, 3),
+        methods=("dubhe",), num_rounds=2, encrypted=False, device="cpu", learning_rate=0.1,
+    )  # fmt: skip
+    natural._measure_own_mix(settings, MachineSettings(device="cpu"), lambda _share: None)
     counts = scenario_of(settings).federation.label_counts.sum(axis=0)
     assert seen == [pytest.approx(tuple(counts / counts.sum()))]
     assert seen[0][0] > 0.5
