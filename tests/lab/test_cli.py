@@ -112,6 +112,20 @@ def test_study_writes_no_file_unless_asked(tmp_path: Path, monkeypatch: pytest.M
         ("study --num-classes 1", "num_classes=1 must be at least 2."),
         ("study --reference-set 1,two", "reference_set='1,two' must be numbers"),
         ("study --figure a.jpg", "figure='a.jpg' has to end in .png."),
+        ("paper table2 --scale tiny", "scale='tiny' is unknown; choose one of small, full."),
+        (
+            "paper table2 --datasets SVHN",
+            "'SVHN' is unknown; choose one of MNIST, CIFAR10, FEMNIST.",
+        ),
+        ("paper table2 --seeds one", "seeds='one' must be numbers separated by commas"),
+        ("paper table2 --seeds 0,-1", "seeds=0,-1 must be at least 0."),
+        ("paper table2 --rounds 0", "num_rounds=0 must be at least 1."),
+        ("paper curves --device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
+        (
+            "bench scale --sizes many",
+            "sizes='many' must be numbers separated by commas, as in 1,2,10.",
+        ),
+        ("bench crypto --quick --rounds 0", "rounds=0 must be at least 1."),
     ],
 )
 def test_invalid_options_are_refused_in_one_sentence(arguments: str, sentence: str) -> None:
@@ -164,29 +178,23 @@ def test_help_has_an_example_and_explains_every_option(
         assert len((option.help or "").split()) >= 2, option.name
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path: Path) -> None:
-    """An output path that is a file instead of a folder is refused before the run."""
-    (tmp_path / "file").write_text("")
-    with pytest.raises(SettingsError, match="is a file; give the name of a folder"):
-        writable_folder(tmp_path / "file")
-    assert writable_folder(tmp_path / "new" / "folder").is_dir()
-    with pytest.raises(SettingsError, match="is a folder; give the name of a file"):
-        writable_file(tmp_path)
-
-
-def test_a_file_that_cannot_be_written_is_refused(
+def test_places_that_cannot_be_written_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Checking an output file leaves no new file behind."""
-    (tmp_path / "there").write_text("kept")
-    writable_file(tmp_path / "there")
+    """A file for a folder, a folder for a file, and a read-only file; checking writes nothing."""
+    file = tmp_path / "file"
+    file.write_text("kept")
+    with pytest.raises(SettingsError, match="is a file; give the name of a folder"):
+        writable_folder(file)
+    with pytest.raises(SettingsError, match="is a folder; give the name of a file"):
+        writable_file(tmp_path)
+    writable_file(file)
     writable_file(tmp_path / "new")
-    assert [path.name for path in tmp_path.iterdir()] == ["there"]
-    assert (tmp_path / "there").read_text() == "kept"
-
+    assert list(tmp_path.iterdir()) == [file]
+    assert file.read_text() == "kept"
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
     with pytest.raises(SettingsError, match="give a file that can"):
-        writable_file(tmp_path / "there")
+        writable_file(file)
 
 
 @pytest.fixture

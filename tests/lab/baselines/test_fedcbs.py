@@ -81,12 +81,3 @@ def test_exploration_favours_rarely_chosen_clients() -> None:
     drawn = [int(selector.choose("01", past, rng)[0]) for _ in range(2000)]
     # 8 + 10 sqrt(1.5 ln 101) = 34.3108 against 8 + 10 sqrt(1.5 ln 101 / 101) = 10.6180
     assert np.mean(drawn) == pytest.approx(34.3108 / 44.9288, abs=6 * np.sqrt(0.18 / 2000))
-
-
-def test_rows_belong_to_aliases() -> None:
-    """Whichever nodes are connected, each alias finds its own labels and past."""
-    selector = FedCbsSelector(2, np.eye(4)[[0, 0, 0, 1, 0, 2, 3]], seed=7)
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        chosen = selector.choose("123", Past(), rng).tolist()
-        assert 2 in chosen

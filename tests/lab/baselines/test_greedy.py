@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.core.distribution import label_distribution
-from dubhe_lab.baselines.oracle import _divergence, greedy_selection
+from dubhe_lab.baselines.oracle import greedy_selection
 
 TOLERANCE = 1e-12
 
@@ -44,14 +44,6 @@ def test_each_choice_is_the_best_remaining_client(
         for row in set(range(num_clients)) - set(chosen[:size]):
             best = min(best, divergence([*before, rows[row]]))
         assert divergence([*before, rows[chosen[size]]]) <= best + TOLERANCE
-
-
-def test_a_worked_example_of_the_formula() -> None:
-    """Adding each client to counts (8, 0) gives the entropy computed by hand."""
-    others = np.array([[7, 1], [0, 2], [0, 8], [0, 24]])
-    # Shares (15, 1) / 16, (8, 2) / 10, (1, 1) / 2 and (1, 3) / 4:
-    by_hand = [0.233792, 0.500402, 0.693147, 0.562335]
-    np.testing.assert_allclose(-_divergence(np.add([8, 0], others)), by_hand, atol=1e-6)
 
 
 def test_ties_go_to_the_lower_index() -> None:

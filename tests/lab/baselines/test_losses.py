@@ -5,10 +5,10 @@ from math import nan
 from typing import Any
 
 import pytest
-from protocol.federation import node_ids
+from protocol.federation import Federation, node_policies
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Batch, Plan
+from dubhe_flwr.protocol import Plan
 from dubhe_lab.baselines import ActiveSelector, OortSelector, PowerOfChoiceSelector
 from dubhe_lab.baselines.roll_call import Report
 
@@ -20,8 +20,10 @@ SELECTORS: list[Any] = [
 ]
 
 
-class Nodes:
+class Nodes(Federation[Any]):
     """A server and twelve nodes whose loss is their alias."""
+
+    selector: Any
 
     def __init__(
         self,
@@ -31,8 +33,8 @@ class Nodes:
         silent: tuple[str, ...] = (),
         diverged: tuple[str, ...] = (),
     ) -> None:
-        self.selector, self.state = selector, selector.initial_state()
-        self.alias_of = {node: str(row) for row, node in enumerate(node_ids(NUM_CLIENTS, seed))}
+        super().__init__(selector, node_policies([[1, 1]] * NUM_CLIENTS), seed)
+        self.alias_of = {node: str(row) for row, node in enumerate(self.ids)}
         self.silent, self.diverged = silent, diverged
         self.asked: list[list[str]] = []
         selector.ask = self.losses
@@ -44,28 +46,14 @@ class Nodes:
         answers = {node: float(of) for node, of in aliases.items() if of not in self.silent}
         return answers | {node: nan for node, of in aliases.items() if of in self.diverged}
 
-    def reply(self, batch: Batch, node_id: int) -> Any:
-        """Return a node's alias, which is its row number."""
-        header = batch.fields[node_id]
-        same = ("epoch", "stage", "sequence", "version")
-        told = {"alias": self.alias_of[node_id], "willing": True}
-        return {name: header[name] for name in same} | told
-
-    def play(self, server_round: int, *, train: bool = True) -> Plan:
+    def train(self, server_round: int) -> Plan:
         """Run a round; each client reports its row number as its training loss."""
         self.asked.append([])
-        self.state, outcome = self.selector.begin_round(self.state, server_round, self.alias_of)
-        while isinstance(outcome, Batch):
-            replies = {node: self.reply(outcome, node) for node in outcome.requests}
-            self.state, outcome = self.selector.step(self.state, replies)
-        if train:
-            told = {
-                node: Report(server_round, float(self.alias_of[node]), float(self.alias_of[node]))
-                for node in outcome.participants
-            }
-            self.state = self.selector.take_reports(self.state, told)
-        assert isinstance(outcome, Plan)
-        return outcome
+        plan = self.play(server_round)
+        losses = {node: float(self.alias_of[node]) for node in plan.participants}
+        told = {node: Report(server_round, loss, loss) for node, loss in losses.items()}
+        self.state = self.selector.take_reports(self.state, told)
+        return plan
 
 
 @pytest.mark.parametrize("selector", SELECTORS)
@@ -74,7 +62,7 @@ def test_a_run_repeats_by_alias_whatever_the_node_ids(selector: Any) -> None:
     runs = []
     for seed in (0, 1):
         nodes = Nodes(selector(), seed)
-        runs.append(([nodes.play(number).aliases for number in range(1, 9)], nodes.asked))
+        runs.append(([nodes.train(number).aliases for number in range(1, 9)], nodes.asked))
     assert runs[0] == runs[1]
     assert all(len(set(aliases)) == 3 for aliases in runs[0][0])
 
@@ -87,7 +75,7 @@ def test_the_method_decides_how_many_clients_evaluate(selector: Any, asked: list
     """Power-of-Choice asks 2 K clients each round, AFL all in the first round, Oort none."""
     nodes = Nodes(selector())
     for server_round in range(1, 5):
-        plan = nodes.play(server_round)
+        plan = nodes.train(server_round)
         sent = {report.stage: report.sent for report in plan.stages}
         assert sent.get("evaluate", 0) == asked[server_round - 1] == len(nodes.asked[-1])
         assert ("hello" in sent) == (server_round == 1)
@@ -100,7 +88,7 @@ def test_clients_without_a_loss_are_dropped_and_counted(reason: Any) -> None:
     without: dict[str, Any] = {reason: silent}
     nodes = Nodes(PowerOfChoiceSelector(3, seed=7), **without)
     for server_round in range(1, 9):
-        plan = nodes.play(server_round)
+        plan = nodes.train(server_round)
         answering = [alias for alias in nodes.asked[-1] if alias not in silent]
         report = plan.stages[-1]
         assert (report.sent, report.accepted) == (6, len(answering))
@@ -115,17 +103,17 @@ def test_a_saved_state_continues_the_run(selector: Any) -> None:
     """The saved state contains the losses that clients reported."""
     nodes = Nodes(selector())
     for server_round in (1, 2, 3):
-        nodes.play(server_round)
+        nodes.train(server_round)
     saved = nodes.selector.state_dict(nodes.state)
-    wanted = nodes.play(4).aliases
+    wanted = nodes.train(4).aliases
     nodes.state = nodes.selector.load_state_dict(saved)
-    assert nodes.play(4).aliases == wanted
+    assert nodes.train(4).aliases == wanted
 
 
 def test_without_a_choice_nobody_evaluates() -> None:
     """With no more than K clients, all of them train and none evaluates."""
     nodes = Nodes(PowerOfChoiceSelector(12, seed=7))
-    assert len(nodes.play(1).participants) == 12
+    assert len(nodes.train(1).participants) == 12
     assert nodes.asked == [[]]
 
 
@@ -134,4 +122,4 @@ def test_a_selector_without_a_model_is_refused() -> None:
     nodes = Nodes(PowerOfChoiceSelector(3, seed=7))
     nodes.selector.ask = PowerOfChoiceSelector(3).ask
     with pytest.raises(SettingsError, match="set the selector's `ask` before the first round"):
-        nodes.play(1)
+        nodes.train(1)

@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 
 from dubhe_lab.baselines import OortSelector
-from dubhe_lab.baselines.oort import exploit, exploration, scores
+from dubhe_lab.baselines.oort import exploit, scores
 from dubhe_lab.baselines.roll_call import Past, Report
-
-
-def test_a_worked_example_of_exploration() -> None:
-    """Exploration is .9 x .98 in round 1, .9 x .98^10 = .7354 in round 10, and .2 from round 75."""
-    assert exploration(1) == pytest.approx(0.882)
-    assert exploration(10) == pytest.approx(0.73537, abs=1e-5)
-    assert exploration(74) > 0.2 == exploration(75)
 
 
 def test_a_worked_example_of_the_score() -> None:

@@ -44,28 +44,6 @@ def test_a_resumed_run_goes_on_as_if_nothing_had_happened(oracle: Any) -> None:
 
 
 @pytest.mark.parametrize("oracle", ORACLES)
-def test_past_choices_change_later_ones(oracle: Any) -> None:
-    """A run that forgets its first rounds selects differently afterwards."""
-    nodes, forgetful = (federation(oracle(4, COUNTS, seed=7)) for _ in range(2))
-    play(nodes, range(1, 6))
-    later, alone = (
-        [plan.aliases for plan in play(run, range(6, 13))] for run in (nodes, forgetful)
-    )
-    assert later != alone
-
-
-@pytest.mark.parametrize("oracle", ORACLES)
-def test_the_selector_itself_remembers_nothing(oracle: Any) -> None:
-    """One selector can serve two runs alternately, as two selectors would."""
-    shared = oracle(4, COUNTS, seed=7)
-    runs = [federation(shared, seed) for seed in (0, 1)]
-    plans = [
-        [plan.aliases for run in runs for plan in play(run, range(r, r + 1))] for r in range(1, 9)
-    ]
-    assert all(one == other for one, other in plans)
-
-
-@pytest.mark.parametrize("oracle", ORACLES)
 def test_the_past_counts_planned_rounds(oracle: Any) -> None:
     """Rounds and choices are counted by alias, even when every client is chosen."""
     nodes = federation(oracle(4, COUNTS, seed=7))
@@ -90,7 +68,7 @@ def test_bad_labels_and_unknown_aliases_are_refused(oracle: Any) -> None:
         federation(oracle(4, COUNTS[:19])).play(1)
 
 
-@pytest.mark.parametrize("oracle", [GreedySelector, FedEntOptSelector])
+@pytest.mark.parametrize("oracle", [GreedySelector, FedCbsSelector, FedEntOptSelector])
 def test_rows_belong_to_aliases(oracle: Any) -> None:
     """Whichever nodes are connected, each alias finds its own row."""
     rows = np.eye(4)[[0, 0, 0, 1, 0, 2, 3]]

@@ -20,7 +20,6 @@ def test_shares_cover_a_registration_period() -> None:
     assert shares["selection_share"] == pytest.approx((5 + 95 + 49 * (1 + 2)) / 500)
     assert shares["server_share"] == pytest.approx(0.1)
     assert shares["server_share_with_registration"] == pytest.approx((5 + 49) / 500)
-    assert "selection_share" not in protocol._shares([FIRST, NEXT], None)
 
 
 @pytest.mark.slow

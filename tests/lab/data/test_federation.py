@@ -74,3 +74,9 @@ def test_refuses_impossible_skew(num_classes: int, rho: float) -> None:
     """A single class, or a ratio below 1 or not finite, is refused with its value."""
     with pytest.raises(SettingsError, match=str(num_classes if num_classes < 2 else rho)):
         half_normal_proportions(num_classes, rho)
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.5, 0.0], [0, 0]])
+def test_an_empty_class_makes_the_ratio_infinite(shares: list[float]) -> None:
+    """Rho is the largest class over the smallest."""
+    assert imbalance_ratio(shares) == np.inf

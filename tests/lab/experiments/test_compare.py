@@ -108,15 +108,18 @@ def test_another_seed_gives_other_results(results: ComparisonResults) -> None:
 
 def test_fewer_evaluations_change_nothing_else() -> None:
     """Skipped evaluations are None; everything else equals a run that evaluates every round."""
+    told: list[float | None] = []
     settings = small_settings(methods=("greedy",), num_rounds=8)
     every = without_times(compare(settings))["greedy"]
-    some = without_times(compare(replace(settings, evaluate_every=7)))["greedy"]
+    few = replace(settings, evaluate_every=7)
+    some = without_times(compare(few, lambda *of: told.append(of[2])))["greedy"]
     evaluated = (0, 4, 5, 6, 7, 8)  # the last five, and every seventh
     series = ("accuracy", "loss", "balanced_accuracy", "worst_recall")
     for found, whole in ((getattr(some, name), getattr(every, name)) for name in series):
         assert found == tuple(
             value if number in evaluated else None for number, value in enumerate(whole)
         )
+    assert tuple(told) == some.accuracy
     assert some.final_accuracy == every.final_accuracy
     assert replace(some, **{name: getattr(every, name) for name in series}) == every
 

@@ -373,16 +373,6 @@ def test_options_say_how_to_read_a_table(tmp_path: Path) -> None:
     assert found.read.startswith("30 clients, 3 classes, 990 samples. ")
 
 
-def test_a_table_that_could_mean_two_things_gets_no_verdict(tmp_path: Path) -> None:
-    """An ambiguous table exits with code 2 and a sentence with both remedies."""
-    file = tmp_path / "counts.csv"
-    file.write_text("nr,a,b,c\n7,40,9,1\n9,30,9,0\n11,0,1,9\n")
-    ended = call("study", "--label-counts", str(file))
-    assert ended.code == 2
-    assert "--client-column" in ended.err
-    assert "--classes" in ended.err
-
-
 def test_the_package_imports_study_on_first_use() -> None:
     """`dubhe_lab.study` is imported on first use, and a wrong name is an error."""
     with pytest.raises(AttributeError, match="no attribute 'studies'"):

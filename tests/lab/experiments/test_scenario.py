@@ -5,7 +5,6 @@ import pytest
 from small_comparison import small_settings
 
 from dubhe_lab.experiments.scenario import scenario_of
-from dubhe_lab.training.models import get_parameters
 
 
 def test_clients_hold_the_samples_that_the_federation_counts() -> None:
@@ -15,25 +14,6 @@ def test_clients_hold_the_samples_that_the_federation_counts() -> None:
         labels = scenario.client(partition).train_data[1].numpy()
         counts = np.bincount(labels, minlength=10)
         np.testing.assert_array_equal(counts, scenario.federation.label_counts[partition])
-
-
-def test_the_seed_fixes_the_scenario() -> None:
-    """The same seed gives the same samples and model, made once; another seed gives others."""
-    settings = small_settings()
-    first = scenario_of(settings)
-    assert scenario_of(small_settings()) is first
-    scenario_of.cache_clear()
-    again = scenario_of(settings)
-    assert again is not first
-    np.testing.assert_array_equal(again.samples, first.samples)
-    other = scenario_of(small_settings(seed=1))
-    assert not np.array_equal(other.samples, first.samples)
-    models = get_parameters(first.new_model()), get_parameters(again.new_model())
-    for one, two in zip(*models, strict=True):
-        np.testing.assert_array_equal(one, two)
-    assert not np.array_equal(
-        get_parameters(first.new_model())[0], get_parameters(other.new_model())[0]
-    )
 
 
 def test_evaluation_does_not_touch_the_clients_model() -> None:

@@ -17,10 +17,12 @@ TOLD = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 SHOWN = ("digits", "instead", "when", "natural", "leaderboard")
 
 
-def test_every_measurement_belongs_to_an_experiment() -> None:
+@pytest.mark.parametrize(("page", "shown"), [("side_by_side", SHOWN), ("noise", ("epochs",))])
+def test_every_measurement_belongs_to_an_experiment(page: str, shown: tuple[str, ...]) -> None:
     """Each file is a cell of an experiment on the page."""
-    keys = {cell.key for name in SHOWN for cell in EXPERIMENTS[name].cells(tables()["MEASURED"])}
-    files = (path.relative_to(FOLDER / "cells") for path in FOLDER.glob("cells/*/*.json"))
+    keys = {cell.key for name in shown for cell in EXPERIMENTS[name].cells(tables()["MEASURED"])}
+    folder = ROOT / "docs" / page / "cells"
+    files = (path.relative_to(folder) for path in folder.glob("*/*.json"))
     unused = {path.with_suffix("").as_posix() for path in files} - keys
     assert not unused, "no experiment finds these; is a new setting missing in `_LATER`?"
 

@@ -1,8 +1,10 @@
-"""Cells are identified by their settings, measured once, and stored completely or not at all."""
+"""Cells are measured once, and stored completely or not at all.
+
+The names of the documentation's stored cells pin `Cell.key`.
+"""
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -17,39 +19,7 @@ def never(_machine: MachineSettings, _advance: Advance) -> Measured:
     raise AssertionError
 
 
-def cell_of(**config: Any) -> Cell:
-    """Return a cell that is never measured."""
-    return Cell("study", "name", config, never)
-
-
-def test_a_cell_is_identified_by_kind_and_settings() -> None:
-    """A key depends on kind and settings in any order; different cells have different files."""
-    assert cell_of(a=1, b=[2]).key == cell_of(b=[2], a=1).key
-    keys = {
-        Cell(kind, "name", config, never).key
-        for kind in ("study", "registry")
-        for config in ({"a": 1}, {"a": 2}, {"a": 1, "b": 1})
-    }
-    assert len({key.rpartition("-")[2] for key in keys}) == 6
-    key = Cell("training", "CIFAR10-10/1.5, dubhe-paper, H=1: é", {}, never).key
-    assert key.startswith("training/cifar10-10-1.5-dubhe-paper-h=1-")  # a path anywhere
-    assert key.count("/") == 1
-
-
 CELL = Cell("study", "10/1.5, greedy", {"seed": 3}, never)
-
-
-def test_a_saved_cell_is_loaded(tmp_path: Path) -> None:
-    """A saved cell is loaded with its own description, so that the file is self-contained."""
-    store = CellStore(tmp_path / "new")
-    assert store.load(CELL) is None
-    store.save(CELL, {"emd": [0.1]}, {"device": "cpu"})
-    content = store.load(CELL)
-    assert content is not None
-    assert content["result"] == {"emd": [0.1]}
-    assert content["provenance"] == {"device": "cpu"}
-    assert content["cell"] == {"kind": "study", "name": CELL.name, "config": {"seed": 3}}
-    assert store.load_all([CELL, Cell("study", "other", {}, never)]) == {CELL.key: content}
 
 
 def test_an_interrupted_save_leaves_nothing(
@@ -83,14 +53,8 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
 QUIET = Console(quiet=True)
 
 
-@pytest.fixture
-def measured() -> list[int]:
-    """Return a list that collects the numbers of measured cells."""
-    return []
-
-
 def cell(number: int, measured: list[int]) -> Cell:
-    """Return a cell with its own data set, which is missing for number 13."""
+    """Return a cell with its own data set, which is missing for 13; measuring adds its number."""
 
     def measure(machine: MachineSettings, advance: Advance) -> Measured:
         if number == 13:
@@ -103,9 +67,9 @@ def cell(number: int, measured: list[int]) -> Cell:
     return Cell("number", f"number {number}", config, measure)
 
 
-def test_a_finished_cell_is_not_measured_again(tmp_path: Path, measured: list[int]) -> None:
+def test_a_finished_cell_is_not_measured_again(tmp_path: Path) -> None:
     """A finished cell is measured only once, in this sweep or a later one."""
-    store = CellStore(tmp_path)
+    store, measured = CellStore(tmp_path), list[int]()
     run_cells([cell(1, measured), cell(2, measured), cell(1, measured)], store, QUIET)
     finished, missing = run_cells([cell(3, measured), cell(2, measured)], store, QUIET)
     assert measured == [1, 2, 3]
@@ -116,8 +80,9 @@ def test_a_finished_cell_is_not_measured_again(tmp_path: Path, measured: list[in
     assert missing == []
 
 
-def test_missing_data_is_an_error_or_left_out(tmp_path: Path, measured: list[int]) -> None:
+def test_missing_data_is_an_error_or_left_out(tmp_path: Path) -> None:
     """Missing data raises an error, or skips the cell with a sentence on what to fetch."""
+    measured: list[int] = []
     store, cells = CellStore(tmp_path), [cell(n, measured) for n in (1, 13, 2)]
     with pytest.raises(DataError, match="Fetch 13"):
         run_cells(cells, store, QUIET)
@@ -128,10 +93,10 @@ def test_missing_data_is_an_error_or_left_out(tmp_path: Path, measured: list[int
     assert missing == ["Fetch 13."]
 
 
-def test_the_file_says_where_the_numbers_come_from(tmp_path: Path, measured: list[int]) -> None:
+def test_the_file_says_where_the_numbers_come_from(tmp_path: Path) -> None:
     """The file holds seed, versions, device, command, date and time, but no data folder."""
     finished, _ = run_cells(
-        [cell(1, measured)], CellStore(tmp_path), QUIET, machine=MachineSettings(data_dir="data")
+        [cell(1, [])], CellStore(tmp_path), QUIET, machine=MachineSettings(data_dir="data")
     )
     (content,) = finished.values()
     provenance = content["provenance"]

@@ -49,24 +49,3 @@ def test_missing_data_is_reported_in_one_sentence(tmp_path: Path) -> None:
     ended = run("femnist", "--scale", "full", "--data-dir", folder, "--out", folder)
     assert ended.code == 2
     assert "preprocess.sh" in ended.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ("table2 --scale tiny", "scale='tiny' is unknown; choose one of small, full."),
-        (
-            "table2 --datasets SVHN",
-            "datasets='SVHN' is unknown; choose one of MNIST, CIFAR10, FEMNIST.",
-        ),
-        ("table2 --seeds one", "seeds='one' must be numbers separated by commas"),
-        ("table2 --seeds 0,-1", "seeds=0,-1 must be at least 0."),
-        ("table2 --rounds 0", "num_rounds=0 must be at least 1."),
-        ("curves --device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
-    ],
-)
-def test_invalid_options_are_refused_in_one_sentence(arguments: str, sentence: str) -> None:
-    """Invalid options are refused in one sentence before anything is written."""
-    ended = run(*arguments.split())
-    assert ended.code == 2
-    assert sentence in ended.err

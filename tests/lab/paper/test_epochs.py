@@ -1,14 +1,10 @@
-"""Epochs that start from the last prices: what is measured, and where the files are."""
+"""Epochs that start from the last prices: what is measured."""
 
 import pytest
-from docs.pages import ROOT
-from reproduction_results import finished
 
 from dubhe_lab.experiments.settings import MachineSettings
-from dubhe_lab.paper.commands import EXPERIMENTS, sections
+from dubhe_lab.paper.commands import EXPERIMENTS
 from dubhe_lab.paper.experiment import PaperSettings
-
-FULL = PaperSettings(scale="full")
 
 
 def test_the_next_epochs_need_fewer_sums() -> None:
@@ -22,19 +18,3 @@ def test_the_next_epochs_need_fewer_sums() -> None:
     assert result["distance"] != result["distance_latest"]
     assert result["spent"] == 0.0
     assert sum(done) == pytest.approx(2.0)
-
-
-def test_a_row_for_each_federation() -> None:
-    """A row has means over seeds; figures in brackets are without the last prices."""
-    (made,) = sections(["epochs"], FULL, finished(EXPERIMENTS["epochs"].cells(FULL)))
-    (table,) = made.tables
-    row = ["1000, K = 100, EMD 1.5", "1.1 (3.0)", "0.15 (0.13)", "0.09", "20%"]
-    assert table.rows[0] == row
-    assert len(table.rows) == 5
-
-
-def test_every_measurement_belongs_to_the_experiment() -> None:
-    """The page shows all cells; `test_build` compares the table's content."""
-    folder = ROOT / "docs" / "noise" / "cells"
-    files = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob("*/*")}
-    assert files == {cell.key for cell in EXPERIMENTS["epochs"].cells(FULL)}

@@ -12,8 +12,6 @@ from dubhe_lab.paper.scenarios import scenario_of
 from dubhe_lab.paper.tiles import load_tiles
 from dubhe_lab.paper.trainings import TrainingCellSettings
 
-REAL = Path(__file__).parents[4] / "shared" / "data"
-
 
 @pytest.fixture
 def tiles(tmp_path: Path) -> Path:
@@ -60,15 +58,3 @@ def test_a_scenario_uses_tiles_if_there_are_any(tiles: Path) -> None:
     }
     settings = TrainingCellSettings.for_dataset("cifar10", data_dir=str(tiles), **given)
     assert scenario_of(settings).dataset.train_images.shape == (6, 3, 32, 32)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not REAL.is_dir(), reason="needs the tiles of CIFAR-10")
-def test_the_real_tiles_are_read() -> None:
-    """The real tiles hold 5000 and 1000 normalised images per class."""
-    images = load_tiles(REAL)
-    assert images is not None
-    assert np.bincount(images.train_labels).tolist() == [5000] * 10
-    assert np.bincount(images.test_labels).tolist() == [1000] * 10
-    np.testing.assert_allclose(images.train_images.mean(axis=(0, 2, 3)), 0, atol=1e-3)
-    np.testing.assert_allclose(images.train_images.std(axis=(0, 2, 3)), 1, atol=1e-3)

@@ -37,15 +37,6 @@ def test_a_cell_is_a_comparison_of_one_method(method: Method) -> None:
     assert sum(shares) == pytest.approx(1)
 
 
-def test_device_and_data_folder_are_not_part_of_the_identity() -> None:
-    """A cell's identity does not depend on where it is measured."""
-    config = small_cell(Method("random")).config
-    assert not {"device", "data_dir", "engine", "methods"} & set(config)
-    assert config["method"] == "random"
-    keys = {small_cell(Method(name), seed).key for name in ("random", "greedy") for seed in (0, 1)}
-    assert len(keys) == 4
-
-
 def test_full_scale_uses_the_papers_settings() -> None:
     """Full scale uses N, K, B, N_VC, E and Adam's learning rate of section 6.1.2."""
     options = PaperSettings(scale="full")

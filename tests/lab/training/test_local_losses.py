@@ -1,4 +1,7 @@
-"""Tests of the skew-correcting losses and the proximal term against results by hand."""
+"""Tests of the skew-correcting losses and the proximal term against results by hand.
+
+The docstrings of the losses have worked examples.
+"""
 
 from typing import Any
 
@@ -15,13 +18,6 @@ LABELS = torch.tensor([0, 0, 0, 1])
 LOGITS = torch.tensor([[0.5, 0.0, -1.0], [0.0, 2.0, 0.3], [1.0, 0.0, 0.0], [0.2, 0.1, 0.0]])
 
 
-def test_each_class_of_a_client_has_the_same_weight() -> None:
-    """The class-balanced loss over all samples is the mean of the held classes' mean losses."""
-    of_samples = cross_entropy(LOGITS, LABELS, reduction="none")
-    by_hand = (of_samples[:3].mean() + of_samples[3]) / 2
-    assert float(class_balanced(LABELS, 3)(LOGITS, LABELS)) == pytest.approx(float(by_hand))
-
-
 def test_with_balanced_labels_nothing_changes() -> None:
     """With balanced labels both losses equal plain cross-entropy."""
     even = torch.tensor([0, 1, 2, 1, 2, 0])
@@ -29,12 +25,6 @@ def test_with_balanced_labels_nothing_changes() -> None:
     plain = float(cross_entropy(logits, even))
     for make in (class_balanced, logit_adjusted):
         assert float(make(even, 3)(logits, even)) == pytest.approx(plain)
-
-
-def test_a_worked_example_of_adjusted_logits() -> None:
-    """With one extra sample per class the shares are 4/7, 2/7, 1/7; half their logs are added."""
-    by_hand = cross_entropy(LOGITS + 0.5 * torch.log(torch.tensor([4.0, 2.0, 1.0]) / 7), LABELS)
-    assert float(logit_adjusted(LABELS, 3)(LOGITS, LABELS)) == pytest.approx(float(by_hand))
 
 
 def trained(**how: Any) -> tuple[nn.Linear, nn.Linear]:
@@ -69,8 +59,3 @@ def test_the_proximal_term_pulls_back_to_the_start() -> None:
         weight = (weight - 0.1 * slope).detach().requires_grad_()
     torch.testing.assert_close(model.weight, nn.Parameter(weight))
     assert not torch.allclose(model.weight, plain.weight)
-
-
-def test_no_proximal_term_changes_no_bit() -> None:
-    """Training with mu = 0 is bitwise equal to training without a proximal term."""
-    assert torch.equal(trained()[1].weight, trained(proximal=0.0)[1].weight)

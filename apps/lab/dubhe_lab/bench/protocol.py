@@ -84,9 +84,6 @@ class ProtocolSettings(CommandSettings):
         5, "Rounds after the registration, for the median.", least=1, quick=2
     )
     key_bits: int = same(SelectionSettings, "key_bits", quick=512)
-    training: bool = option(
-        default=True, about="Also measure a client's training, which needs torch."
-    )
 
 
 def server_and_nodes(
@@ -146,9 +143,8 @@ def measured_rounds(
 
 def bench_protocol(settings: ProtocolSettings) -> BenchResults:
     """Measure a registration and the rounds after it, by stage, and relative to training."""
-    train = one_training() if settings.training else None
-    if train is not None:
-        train()  # warm
+    train = one_training()
+    train()  # warm
     trained: list[float] = []
     rounds: dict[tuple[str, int], list[RoundCost]] = {}
     how = {"key_bits": settings.key_bits, "num_participants": settings.num_participants}
@@ -158,17 +154,16 @@ def bench_protocol(settings: ProtocolSettings) -> BenchResults:
     gc.freeze()  # keeps torch's objects out of the garbage collections that are timed
     for num_clients in settings.sizes:
         for method in MEASURED:
-            if train is not None:
-                trained += [seconds_of(train) for _ in range(_TRAININGS)]
+            trained += [seconds_of(train) for _ in range(_TRAININGS)]
             federation = server_and_nodes(method, num_clients, settings.num_real, **how)
             rounds[method, num_clients] = measured_rounds(*federation, 1 + settings.num_following)
     gc.unfreeze()
-    of_training = settings.num_participants * median(trained) if trained else None
+    of_training = settings.num_participants * median(trained)
     return BenchResults(
         config={
             **settings.flat(),
             "registration_interval": _INTERVAL,
-            **environment([*PACKAGES, *(["torch"] if settings.training else [])]),
+            **environment([*PACKAGES, "torch"]),
         },
         figures={
             f"{name}_{method}_n{number}": value
@@ -196,7 +191,7 @@ def bench_protocol(settings: ProtocolSettings) -> BenchResults:
 
 def one_training() -> Callable[[], tuple[NDArrays, int, dict[str, Scalar]]]:
     """Return a function that trains one MNIST client for a round: N_VC = 128, B = 8, one thread."""
-    # torch is an extra, and only some figures need it.
+    # torch takes memory, which `bench_scale` measures in processes that import this module.
     import torch  # noqa: PLC0415
 
     from dubhe_lab.training.client import TorchClient  # noqa: PLC0415
@@ -215,21 +210,19 @@ def _following(costs: Sequence[RoundCost], side: str) -> float:
     return median(seconds)
 
 
-def _shares(costs: Sequence[RoundCost], of_training: float | None) -> Mapping[str, float]:
+def _shares(costs: Sequence[RoundCost], of_training: float) -> Mapping[str, float]:
     """Return the cost of selection, in seconds and as a share of training over an interval."""
     server, client = (
         getattr(costs[0], f"{side}_seconds") + (_INTERVAL - 1) * _following(costs, side)
         for side in ("server", "client")
     )
-    values = {
+    return {
         "server_seconds_of_epoch": costs[0].server_seconds,
         "server_seconds_of_round": _following(costs, "server"),
+        "selection_share": (server + client) / (_INTERVAL * of_training),
+        "server_share": _following(costs, "server") / of_training,
+        "server_share_with_registration": server / (_INTERVAL * of_training),
     }
-    if of_training is not None:
-        values["selection_share"] = (server + client) / (_INTERVAL * of_training)
-        values["server_share"] = _following(costs, "server") / of_training
-        values["server_share_with_registration"] = server / (_INTERVAL * of_training)
-    return values
 
 
 def _stages(method: str, num_clients: int, costs: Sequence[RoundCost], num_real: int) -> Table:
@@ -264,9 +257,7 @@ def _rows(prefix: str, cost: RoundCost) -> list[tuple[str, ...]]:
     ]
 
 
-def _summary(
-    rounds: Mapping[tuple[str, int], Sequence[RoundCost]], of_training: float | None
-) -> Table:
+def _summary(rounds: Mapping[tuple[str, int], Sequence[RoundCost]], of_training: float) -> Table:
     columns = {
         "selection_share": "server and all clients",
         "server_share": "server, a round that does not register",
@@ -275,14 +266,11 @@ def _summary(
     rows = []
     for (method, number), costs in rounds.items():
         shares = _shares(costs, of_training)
-        told = (f"{shares[name]:.2%}" if name in shares else "" for name in columns)
+        told = (f"{shares[name]:.2%}" for name in columns)
         rows.append((f"N = {number}, {method}", *told))
-    training = ", which was not measured"
-    if of_training is not None:
-        training = f" ({of_training:.2f} s for K clients on MNIST, with B = 8 and N_VC = 128)"
     return Table(
         f"Selection with a registration every {_INTERVAL} rounds, as a share of a round's "
-        f"training{training}.",
+        f"training ({of_training:.2f} s for K clients on MNIST, with B = 8 and N_VC = 128).",
         ("", *columns.values()),
         rows,
     )

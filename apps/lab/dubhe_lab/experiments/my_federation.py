@@ -221,28 +221,21 @@ def _reached(
     )
 
 
-class _Stopwatch:
-    """Passes requests to nodes, and adds up the seconds for which each of them computes."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[ClientSession, float] = defaultdict(float)
-
-    def answer(self, session: ClientSession, request: Fields) -> Fields | NodeFailure:
-        """Answer as the node does."""
-        began = time.perf_counter()
-        reply = answer(session, request)
-        self.seconds[session] += time.perf_counter() - began
-        return reply
-
-
 def _costs(
     plans: Sequence[Plan], counts: NDArray[np.int64], settings: DubheArguments
 ) -> dict[str, Cost]:
     """Return the cost of a round with a registration, and of one without."""
     some = simulated_nodes(counts[: max(_TIMED, settings.num_participants)], settings.key_bits)
     encrypted = Coordinator(replace(settings, simulation="encrypted"))
-    watch = _Stopwatch()
-    timed = rounds_in_memory(encrypted, some, answer=watch.answer)
+    seconds: dict[ClientSession, float] = defaultdict(float)
+
+    def timed_answer(session: ClientSession, request: Fields) -> Fields | NodeFailure:
+        began = time.perf_counter()
+        reply = answer(session, request)
+        seconds[session] += time.perf_counter() - began
+        return reply
+
+    timed = rounds_in_memory(encrypted, some, answer=timed_answer)
     # One draw serves several rounds, so the rounds without a registration are a mean.
     between = max(1, min(settings.rounds_per_draw, settings.registration_interval - 1))
     costs = {}
@@ -253,7 +246,7 @@ def _costs(
         own = [plan for plan in plans if registers == (Stage.REGISTER in _reports(plan))]
         if not own:
             continue
-        watch.seconds.clear()
+        seconds.clear()
         measured = list(islice(timed, number))
         times = fmean(plan.num_registered for plan in own) / measured[0].num_registered
         costs[name] = Cost(
@@ -265,7 +258,7 @@ def _costs(
             bytes_up=times * fmean(plan.bytes_up for plan in measured),
             bytes_down=times * fmean(plan.bytes_down for plan in measured),
             # A busy machine delays single answers, and members of the committee do more.
-            node_seconds=median(watch.seconds.values() or [0.0]) / number,
+            node_seconds=median(seconds.values() or [0.0]) / number,
         )
     return costs
 

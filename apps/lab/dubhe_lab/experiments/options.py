@@ -70,7 +70,7 @@ def same(owner: type[Any], name: str, *, before: str = "", after: str = "", **to
     """
     if issubclass(owner, CommandSettings):
         (like,) = (own for own in owner.flat_fields() if own.name == name)
-        told = {**like.metadata, "choices": _choices(like), **told}
+        told = {**like.metadata, **told}
     else:
         (like,) = (own for own in fields(owner) if own.name == name)
         (_, kind, meaning) = next(own for own in parameters_of(owner) if name in own.names)
@@ -100,13 +100,13 @@ class CommandSettings:
 
     @classmethod
     def of(cls, **given: Any) -> Self:
-        """Return settings from flat names, nested ones included; None means the default."""
+        """Return settings from flat names, nested ones included."""
         own: dict[str, Any] = {}
         for each in fields(cls):
             if (inner := _inner(each)) is not None:
                 known = {f.name for f in inner.flat_fields()}
                 own[each.name] = inner.of(**{n: given.pop(n) for n in known & given.keys()})
-        return cls(**own, **{name: value for name, value in given.items() if value is not None})
+        return cls(**own, **given)
 
     @classmethod
     def flat_fields(cls) -> list[Field[Any]]:

@@ -53,14 +53,6 @@ class FederationSettings(CommandSettings):
     generator: PartitionKind = option("dirichlet", "How clients are drawn: dirichlet or mixture.")
     seed: int = option(0, "Seed of everything: same seed, same clients, same accuracies.", least=0)
 
-    def can_be_drawn(self, num_classes: int) -> bool:
-        """Return whether a federation can have this skew."""
-        try:
-            self.draw("", num_classes)
-        except SettingsError:
-            return False
-        return True
-
     def draw(self, name: str, num_classes: int) -> Federation:
         """Draw the federation. Raises `SettingsError` if its skew cannot be reached."""
         own = self.flat()

@@ -169,8 +169,5 @@ def _accuracies(of_seeds: Seeds) -> list[float]:
 
 
 EXPERIMENT: Final = Experiment(
-    "Beyond the paper: every selection method by K, skew and number of classes.",
-    _grid,
-    _report,
-    needs_all=False,
+    "Beyond the paper: every selection method by K, skew and number of classes.", _grid, _report
 )

@@ -161,8 +161,6 @@ def _averages_picture(
             title = f"{dataset}, rho = {rho}"
             distances = [float(emd) for emd in emds]
             panels.append(partial(draw_averages, distances=distances, series=series, title=title))
-    if not panels:
-        return []
     caption = "Accuracy over the last rounds by the discrepancy between clients (EMD_avg)."
     return [Picture("averages", caption, panels)]
 
@@ -212,23 +210,15 @@ MOTIVATION: Final = Experiment(
     "Accuracy and class proportions of random selection under skew.",
     _motivation,
     _report_motivation,
-    needs_all=False,
 )
 CURVES: Final = Experiment(
     "Accuracy of each selection method over the rounds, and the terms of the bound.",
     _curves,
     _report_curves,
-    needs_all=False,
 )
 AVERAGES: Final = Experiment(
-    "Accuracy over the last rounds in the federations of Table 1.",
-    _averages,
-    _report_averages,
-    needs_all=False,
+    "Accuracy over the last rounds in the federations of Table 1.", _averages, _report_averages
 )
 FEMNIST: Final = Experiment(
-    "Accuracy and class proportions on the letters of FEMNIST.",
-    _femnist,
-    _report_femnist,
-    needs_all=False,
+    "Accuracy and class proportions on the letters of FEMNIST.", _femnist, _report_femnist
 )

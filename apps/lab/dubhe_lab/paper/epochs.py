@@ -145,5 +145,5 @@ EXPERIMENT: Final = Experiment(
     "Beyond the paper: sums and balance of epochs that start from the last prices.",
     _grid,
     _report,
+    needs_all=True,
 )
-"""`dubhe paper epochs`: what an epoch gains from the previous epoch's prices."""

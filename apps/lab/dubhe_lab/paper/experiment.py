@@ -5,7 +5,7 @@ with one cell per seed. Its report gets the finished results in the same grid.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, zip_longest
 from typing import Any, Final, TypeAlias
 
@@ -165,7 +165,7 @@ class Experiment:
     about: str
     grid: Callable[[PaperSettings], Grid]
     report: Callable[[PaperSettings, Results], Section]
-    needs_all: bool = True
+    needs_all: bool = False
     skips_missing_data: bool = False
 
     def cells(self, options: PaperSettings) -> list[Cell]:
@@ -175,7 +175,10 @@ class Experiment:
         return list({cell.key: cell for cell in in_order if cell is not None}.values())
 
     def section(self, options: PaperSettings, found: Mapping[str, Any]) -> Section | None:
-        """Report the results by `Cell.key`; return None if too few are finished."""
+        """Report the results by `Cell.key`; return None if too few are finished.
+
+        Tables without a row and pictures without a panel are left out.
+        """
         grid = self.grid(options)
         finished = [
             cell.key in found
@@ -189,7 +192,9 @@ class Experiment:
             row: {column: _by_seed(of_seeds, found) for column, of_seeds in columns.items()}
             for row, columns in grid.items()
         }
-        return self.report(options, results)
+        made = self.report(options, results)
+        tables = [table for table in made.tables if table.rows]
+        return replace(made, tables=tables, pictures=[own for own in made.pictures if own.panels])
 
 
 def _by_seed(cells: Sequence[Cell], found: Mapping[str, Any]) -> Seeds:

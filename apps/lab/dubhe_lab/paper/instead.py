@@ -74,9 +74,7 @@ def _report(_options: PaperSettings, results: Results) -> Section:
                 ("remedy", "client\nupdates", "with random\nselection", "with Dubhe"),
                 rows,
             )
-        ]
-        if rows
-        else [],
+        ],
     )
 
 
@@ -84,6 +82,4 @@ EXPERIMENT: Final = Experiment(
     "Beyond the paper: local losses, FedProx, momentum and more clients instead of selection.",
     _grid,
     _report,
-    needs_all=False,
 )
-"""`dubhe paper instead`: other remedies for skewed labels."""

@@ -137,14 +137,14 @@ def _report(_options: PaperSettings, results: Results) -> Section:
             )
         ],
         [
-            *(summary(_METHODS, by_optimizer) if all(by_optimizer) else []),
+            *([summary(_METHODS, by_optimizer)] if all(by_optimizer) else []),
             *(_table(title, of_methods) for title, of_methods in trained.items()),
         ],
         [_curves(trained), _reach(trained)],
     )
 
 
-def summary(methods: Sequence[Method], by_optimizer: Sequence[Mapping[str, Seeds]]) -> list[Table]:
+def summary(methods: Sequence[Method], by_optimizer: Sequence[Mapping[str, Seeds]]) -> Table:
     """Return a table with SGD, server momentum and Adam.
 
     A method's mean is left out while another method has finished more seeds; without a mean for
@@ -163,23 +163,19 @@ def summary(methods: Sequence[Method], by_optimizer: Sequence[Mapping[str, Seeds
         reached = fmean(of["coverage"] for of in methods_of(own[0]))
         costs = costs_of(method, own[0])
         rows.append([method_label(str(method)), *means, f"{100 * reached:.0f}", *costs])
-    if not rows:
-        return []
-    return [
-        Table(
-            "Accuracy over the last quarter of the rounds with each optimizer; coverage with SGD",
-            (
-                "method",
-                "SGD\n%",
-                "server\nmomentum %",
-                "Adam\n%",
-                "coverage\n%",
-                "server\nlearns",
-                "clients'\nextra work",
-            ),
-            rows,
-        )
-    ]
+    return Table(
+        "Accuracy over the last quarter of the rounds with each optimizer; coverage with SGD",
+        (
+            "method",
+            "SGD\n%",
+            "server\nmomentum %",
+            "Adam\n%",
+            "coverage\n%",
+            "server\nlearns",
+            "clients'\nextra work",
+        ),
+        rows,
+    )
 
 
 def _table(title: str, of_methods: Mapping[str, Seeds]) -> Table:
@@ -252,16 +248,11 @@ def _reach(trained: Results) -> Picture:
             title=title,
         )
         for title, of_methods in trained.items()
-        if len(of_methods) > 2  # with two points, the axes exaggerate any difference
     ]
     caption = "Accuracy over the last rounds against the share of the clients that trained."
     return Picture("leaderboard-coverage", caption, panels)
 
 
 EXPERIMENT: Final = Experiment(
-    "Beyond the paper: all selection methods, with SGD, server momentum and Adam.",
-    _grid,
-    _report,
-    needs_all=False,
+    "Beyond the paper: all selection methods, with SGD, server momentum and Adam.", _grid, _report
 )
-"""`dubhe paper leaderboard`: how Dubhe compares with other selection methods."""

@@ -178,7 +178,7 @@ def _report(_options: PaperSettings, results: Results) -> Section:
                 "from the mean."
             )
         ],
-        [table for name, of in results.items() if (table := _table(name, of)).rows],
+        [_table(name, of) for name, of in results.items()],
     )
 
 
@@ -223,7 +223,5 @@ EXPERIMENT: Final = Experiment(
     "Beyond the paper: federations by school, lecturer, user and writer.",
     _grid,
     _report,
-    needs_all=False,
     skips_missing_data=True,
 )
-"""`dubhe paper natural`: what balancing is worth where the skew is real."""

@@ -167,4 +167,6 @@ def _milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:.1f} ms"
 
 
-EXPERIMENT: Final = Experiment("Time and size of encryption, time of selection.", _grid, _report)
+EXPERIMENT: Final = Experiment(
+    "Time and size of encryption, time of selection.", _grid, _report, needs_all=True
+)

@@ -117,5 +117,8 @@ def _shares(kind: str, everyone: list[float], selected: dict[str, dict[str, list
 
 
 EXPERIMENT: Final = Experiment(
-    "Clients in each category, and the resulting class proportions.", _grid, _report
+    "Clients in each category, and the resulting class proportions.",
+    _grid,
+    _report,
+    needs_all=True,
 )

@@ -147,8 +147,5 @@ def _paper_share(dataset: str, method: Method) -> str:
 
 
 EXPERIMENT: Final = Experiment(
-    "Distance and accuracy for H tries; only the distance with --datasets none.",
-    _grid,
-    _report,
-    needs_all=False,
+    "Distance and accuracy for H tries; only the distance with --datasets none.", _grid, _report
 )

@@ -237,8 +237,6 @@ def curves_of(name: str, federations: Results) -> list[Picture]:
         if any(of_methods.values())
         for panel in _curves(federation, together(of_methods))
     ]
-    if not panels:
-        return []
     caption = (
         "Test accuracy, above both label terms of the bound on the weight divergence (eq. 3): "
         "the selected data's distance from uniform, and the clients' distance from the selected "

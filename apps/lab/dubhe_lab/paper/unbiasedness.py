@@ -115,5 +115,8 @@ def _row(participants: int, of: Mapping[str, Seeds]) -> list[str]:
 
 
 EXPERIMENT: Final = Experiment(
-    "Distance of the selected data from uniform for K = 10 ... 1000.", _grid, _report
+    "Distance of the selected data from uniform for K = 10 ... 1000.",
+    _grid,
+    _report,
+    needs_all=True,
 )

@@ -1,13 +1,12 @@
 """Beyond the paper: when balancing helps, by the federation's skew and the share K / N."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from statistics import fmean
 from typing import Any, Final, TypeAlias
 
 from matplotlib.axes import Axes
 
-from dubhe_lab.experiments.settings import CompareSettings
 from dubhe_lab.paper.cells import Cell
 from dubhe_lab.paper.experiment import Experiment, Grid, Method, PaperSettings, Results, columns
 from dubhe_lab.paper.page import Section
@@ -46,12 +45,6 @@ _Gained: TypeAlias = Mapping[_Place, Mapping[str, Sequence[float]]]
 """The points that Dubhe gained over each other method, one per seed."""
 
 
-@cache
-def _can_be_drawn(rho: float, emd: float) -> bool:
-    settings = CompareSettings.for_dataset("digits", rho=rho, emd=emd, num_clients=_CLIENTS)
-    return settings.federation.can_be_drawn(10)
-
-
 def _cell(place: _Place, method: Method, seed: int, options: PaperSettings) -> Cell:
     rho, emd, num_participants = place
     given = {"rho": rho, "emd": emd, "num_clients": _CLIENTS, "num_participants": num_participants}
@@ -65,7 +58,6 @@ def _places(options: PaperSettings) -> list[_Place]:
         for number in _PARTICIPANTS[scale]
         for rho in _RHOS[scale]
         for emd in _EMDS[scale]
-        if _can_be_drawn(rho, emd)
     ]
 
 
@@ -97,8 +89,8 @@ def _report(_options: PaperSettings, results: Results) -> Section:
                 "paired seeds."
             )
         ],
-        [_table(gained)] if gained else [],
-        [_picture(gained)] if gained else [],
+        [_table(gained)],
+        [_picture(gained)],
     )
 
 
@@ -120,7 +112,7 @@ def _table(gained: _Gained) -> Table:
 def _picture(gained: _Gained) -> Picture:
     numbers = sorted({number for _, _, number in gained})
     means = [fmean(of) for each in gained.values() for of in each.values()]
-    limits = min(0.0, *means) - 1, max(means) + 1
+    limits = min([0.0, *means]) - 1, max([0.0, *means]) + 1
     panels = [partial(_draw, gained=gained, number=number, limits=limits) for number in numbers]
     caption = (
         "Points of accuracy that Dubhe gains over random selection (solid) and over "
@@ -148,9 +140,5 @@ def _draw(axes: Axes, *, gained: _Gained, number: int, limits: tuple[float, floa
 
 
 EXPERIMENT: Final = Experiment(
-    "Beyond the paper: points gained by balancing, by rho, EMD_avg and K / N.",
-    _grid,
-    _report,
-    needs_all=False,
+    "Beyond the paper: points gained by balancing, by rho, EMD_avg and K / N.", _grid, _report
 )
-"""`dubhe paper when`: where balancing is worth its cost, and where it is not."""
