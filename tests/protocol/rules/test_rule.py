@@ -7,11 +7,8 @@ import pytest
 from protocol.federation import epoch_of, reading_of
 from protocol.nodes import Exchanges, federation
 
-from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
-from dubhe_flwr.protocol import Stage
-from dubhe_flwr.protocol.rules import rule as rules
+from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules.rule import announced_rule
-from dubhe_flwr.protocol.wire.terms import rule_of
 from dubhe_flwr.rules import Frame, Own, Population, Prices, Rule, Settled, Unsettled, register_rule
 
 NAME = Exchanges.name
@@ -66,18 +63,6 @@ def test_two_rules_cannot_share_a_name() -> None:
     for rule in (again, Exchanges):
         assert register_rule(rule) is rule
         assert type(announced_rule(NAME, "{}")) is rule
-
-
-def test_nodes_without_the_rule_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operator is told what the nodes lack."""
-    nodes = federation(rule=Exchanges())
-    batch = nodes.until(Stage.JOIN)
-    monkeypatch.delitem(rules._RULES, NAME)  # as in a ClientApp that does not import it
-    rule_of.cache_clear()
-    replies = nodes.deliver(batch)
-    monkeypatch.undo()
-    with pytest.raises(QuorumError, match=r"9 rule not known at join.*import the module"):
-        nodes.step(replies)
 
 
 def test_a_rule_works_with_a_registration_alone() -> None:
