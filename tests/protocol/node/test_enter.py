@@ -1,4 +1,4 @@
-"""Tests of how a node joins an epoch; the vectors have how it makes keys and registers."""
+"""Tests of the result of the last epoch, which a node checks; the vectors have the rest."""
 
 import pytest
 from protocol.federation import joined, priced

@@ -1,4 +1,4 @@
-"""Tests of the interface of rules: a name on the wire, settings, and exchanges."""
+"""Tests of the interface of rules: a name on the wire, settings, and defaults."""
 
 from math import inf
 
