@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docs.pages import ROOT
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
 from dubhe_flwr.simulation import InProcessGrid, run_in_process
 
-ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial" / "add_dubhe.md"
 PACKAGE = ROOT / "apps" / "pytorch" / "pytorchexample"
 APIS = {"message": ("server_app", "client_app"), "numpy": ("numpy_server_app", "numpy_client_app")}

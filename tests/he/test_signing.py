@@ -1,5 +1,6 @@
 """Tests of pinned keys: a signature counts only if a trusted key made it over this statement."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from dubhe_flwr.he.signing import PinnedKeys, TrustedKeys
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
 TRUSTED = [key.public_key() for key in KEYS[:3]]
 STRANGER = KEYS[3]
+OTHER_KIND: Any = generate_private_key(SECP256R1())
 
 
 def signed(statement: bytes = b"statement", key: Ed25519PrivateKey = KEYS[0]) -> bytes:
@@ -38,29 +40,18 @@ def test_invalid_signature_is_refused(signature: bytes | None, match: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("keys", "match"),
+    ("make", "match"),
     [
-        ([], "empty"),
-        ([*TRUSTED, TRUSTED[0]], "twice"),
-        ([KEYS[0]], "not a public Ed25519 key"),
-        ([generate_private_key(SECP256R1()).public_key()], "not a public Ed25519 key"),
+        (lambda: TrustedKeys([]), "empty"),
+        (lambda: TrustedKeys([*TRUSTED, TRUSTED[0]]), "twice"),
+        (lambda: TrustedKeys([KEYS[0]]), "not a public Ed25519 key"),  # type: ignore[list-item]
+        (lambda: TrustedKeys([OTHER_KIND.public_key()]), "not a public Ed25519 key"),
+        (lambda: PinnedKeys(STRANGER, TRUSTED), "not among trusted_keys"),
+        (lambda: PinnedKeys(KEYS[0].public_key(), TRUSTED), "not a private Ed25519 key"),  # type: ignore[arg-type]
+        (lambda: PinnedKeys(OTHER_KIND, TRUSTED), "not a private Ed25519 key"),
     ],
 )
-def test_trusted_keys_that_cannot_work_are_refused(keys: Any, match: str) -> None:
-    """An empty list, a repeated key and other kinds of keys are refused."""
+def test_keys_that_cannot_work_are_refused(make: Callable[[], object], match: str) -> None:
+    """No keys, a repeated key, other kinds of keys, and an own key that is not trusted."""
     with pytest.raises(SettingsError, match=match):
-        TrustedKeys(keys)
-
-
-@pytest.mark.parametrize(
-    ("own", "match"),
-    [
-        (STRANGER, "not among trusted_keys"),
-        (KEYS[0].public_key(), "not a private Ed25519 key"),
-        (generate_private_key(SECP256R1()), "not a private Ed25519 key"),
-    ],
-)
-def test_a_signing_key_that_cannot_work_is_refused(own: Any, match: str) -> None:
-    """A key is refused if it is of another kind or missing from the trusted keys."""
-    with pytest.raises(SettingsError, match=match):
-        PinnedKeys(own, TRUSTED)
+        make()

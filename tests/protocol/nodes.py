@@ -19,7 +19,6 @@ from protocol.federation import (
 )
 
 from dubhe_flwr.errors import ProtocolError, SettingsError
-from dubhe_flwr.he.sealing import RecipientKey
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
@@ -159,11 +158,6 @@ def only_charged(before: Memory, after: Memory, request: Mapping[str, object]) -
 def seal(epoch: bytes, stage: Stage, sequence: int, body: Message) -> Fields:
     """Return a request as a server would send it."""
     return Envelope(epoch, stage.value, sequence).seal(body)
-
-
-def public_key_of(nodes: Federation[CoordinatorState], node_id: int) -> bytes:
-    """Return the public half of a node's key for delivery."""
-    return RecipientKey.from_bytes(joined(nodes, node_id).delivery_key).public_bytes
 
 
 def secret_prime(nodes: Federation[Any], node_id: int) -> int:

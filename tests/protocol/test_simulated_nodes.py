@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol.federation import Federation, dubhe, skewed_counts
+from protocol.server import alter
 
 from dubhe_flwr.protocol import Batch, NodeFailure, Plan, Stage
 from dubhe_flwr.protocol.simulated_nodes import SimulatedNodes
@@ -71,9 +72,7 @@ def test_impossible_counts_exclude_only_their_node(simulation: str, told: Any) -
     nodes = federation(**PRICES, simulation=simulation)
     spoilt = nodes.ids[4]
     answer = (lambda r: {**r, "label-counts": told}) if isinstance(told, bytes) else lambda _: told
-    nodes.alter_reply = lambda stage, node_id, reply: (
-        answer(reply) if (stage, node_id) == (Stage.JOIN, spoilt) else reply
-    )
+    alter(nodes, Stage.JOIN, answer, [spoilt])
     assert [plan.num_registered for plan in rounds(nodes, SimulatedNodes())] == [29] * 4
     if simulation == "encrypted":
         replies: list[Any] = [e.reply for e in nodes.exchanges if e.node_id != spoilt]

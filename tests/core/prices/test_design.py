@@ -274,15 +274,6 @@ def test_what_holds_for_any_clients(  # noqa: PLR0917 - one for each strategy
         assert found.sum() == pytest.approx(design.num_volunteers, rel=0.06)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_identical_clients_are_equally_likely(*, weighted: bool) -> None:
-    """Identical clients volunteer with probability V / N, and prices settle at the opening."""
-    rows, heaviest = np.tile([0.5, 0.3, 0.2], (50, 1)), 4.0 if weighted else 1.0
-    federation = Federation(PriceDesign(3, 5, 20.0, largest_weight=heaviest), rows)
-    assert federation.settle() == 0
-    assert set(federation.probabilities()) == {20 / 50}
-
-
 @given(seed=st.integers(0, 1000), exchanges=st.integers(0, 3), weighted=st.booleans())
 @settings(max_examples=15)
 def test_any_sums_are_refused_or_priced(seed: int, exchanges: int, *, weighted: bool) -> None:

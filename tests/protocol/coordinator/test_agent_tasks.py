@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from protocol.federation import epoch_of
 from protocol.server import federation
 
@@ -27,30 +26,6 @@ def epoch() -> Epoch:
     return epoch_of(nodes)
 
 
-def selecting(epoch: Epoch, num_participants: int) -> Epoch:
-    """Return an epoch with this K."""
-    announced = replace(epoch.announced, num_participants=num_participants)
-    return replace(epoch, invitation=replace(epoch.invitation, announced=announced))
-
-
-def draw(num_tries: int, available: NDArray[np.bool_], seed: int = 0) -> DrawnRound:
-    """Return a round of random draws."""
-    return DrawnRound(generator(seed, "draw").random((N, num_tries)) < 0.4, available, ())
-
-
-@pytest.mark.parametrize(
-    ("num_away", "num_participants", "num_tries", "asked"),
-    [(0, 6, 4, True), (0, 7, 4, False), (2, 5, 4, True), (2, 6, 4, False), (0, 3, 1, False)],
-)
-def test_no_agent_is_asked_without_a_choice(
-    epoch: Epoch, num_away: int, num_participants: int, num_tries: int, asked: bool
-) -> None:
-    """There is no choice with one try, one possible set, or nearly all clients in each try."""
-    changed, drawn = selecting(epoch, num_participants), draw(num_tries, np.arange(N) >= num_away)
-    assert has_choice(changed, drawn) == asked
-    assert isinstance(agent_task_of(changed, drawn, frozenset(), 7, 3), AgentTask) == asked
-
-
 @given(data=st.data())
 def test_the_next_agent_with_sums_left_is_in_none_of_its_own(
     epoch: Epoch, data: st.DataObject
@@ -64,8 +39,11 @@ def test_the_next_agent_with_sums_left_is_in_none_of_its_own(
     spent = data.draw(st.lists(st.integers(0, 5), min_size=N, max_size=N))
     server_round = data.draw(st.integers(3, 40))
     num_sums = dict(zip(epoch.registered, spent, strict=True))
-    changed = replace(selecting(epoch, num_participants), num_draws=0, num_sums=num_sums)
-    drawn = draw(num_tries, free, server_round)
+    announced = replace(epoch.announced, num_participants=num_participants)
+    invitation = replace(epoch.invitation, announced=announced)
+    changed = replace(epoch, invitation=invitation, num_draws=0, num_sums=num_sums)
+    decisions = generator(server_round, "draw").random((N, num_tries)) < 0.4
+    drawn = DrawnRound(decisions, free, ())
     task = agent_task_of(changed, drawn, epoch.ids(np.flatnonzero(failed)), 7, server_round)
     able = [
         row

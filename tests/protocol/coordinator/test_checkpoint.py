@@ -1,6 +1,7 @@
 """Tests of the part of the server's state that outlives its process."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -65,12 +66,19 @@ def test_a_resumed_run_goes_on_with_fewer_nodes() -> None:
     assert len(nodes.play(2, nodes.ids[:3]).participants) == 3
 
 
-def test_a_forged_state_is_refused() -> None:
-    """A forged state is refused when it is loaded, instead of failing later."""
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda _saved: ["seed"], "selector: a list is not a saved state; load a state that this"),
+        (lambda saved: {"seed": saved["seed"]}, "selector: key 'sequence' is missing; load"),
+        (lambda saved: saved | {"more": 1}, "selector: key 'more' is unknown; load"),
+        (lambda saved: saved | {"seed": True}, "selector.seed: a bool does not belong there; load"),
+        (lambda saved: saved | {"seed": -1}, "selector.seed: -1 is negative; load"),
+        (lambda saved: saved | {"sequence": 2**53}, "no run sends 9007199254740992 batches; the"),
+    ],
+)
+def test_a_forged_state_is_refused(change: Callable[[Any], Any], message: str) -> None:
+    """A forged state is refused when it is loaded; the error says which key is wrong, and where."""
     nodes = federation()
-    for change, message in (
-        ({"seed": -1}, "selector.seed: -1 is negative"),
-        ({"sequence": 2**53}, "no run sends 9007199254740992 batches; the state was changed"),
-    ):
-        with pytest.raises(CheckpointError, match=message):
-            nodes.selector.load_state_dict({**saved(nodes), **change})
+    with pytest.raises(CheckpointError, match=message):
+        nodes.selector.load_state_dict(change(saved(nodes)))

@@ -2,17 +2,14 @@
 
 import re
 from functools import partial
-from typing import Any
 
 import pytest
 from protocol.federation import Federation, epoch_of, node_policies
 from protocol.server import (
     COUNTS,
     PLAIN,
-    SEARCH,
     Nodes,
     altered,
-    epochs_of,
     everywhere,
     federation,
     lost,
@@ -21,7 +18,6 @@ from protocol.server import (
 )
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Batch
 from dubhe_flwr.protocol.coordinator import coordinator
 from dubhe_flwr.rules import Prices
 
@@ -30,33 +26,6 @@ def test_the_table_in_the_docstring_matches_the_code() -> None:
     """Each outcome, and nothing else, has a row in the docstring of the coordinator."""
     rows = re.findall(r"^\| (?:rest|`\w+`) \| `(\w+)`", coordinator.__doc__ or "", re.MULTILINE)
     assert set(rows) == {each.__name__ for each in coordinator._NEXT} - {"Answered"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "stages"),
-    [
-        ({}, ["join", "register", "settle", "determine"]),
-        (SEARCH, ["join", "register", "settle", "settle", "determine"]),
-    ],
-)
-def test_the_order_of_the_stages_in_the_clear(settings: dict[str, Any], stages: list[str]) -> None:
-    """Nobody makes a key; the golden traces show the other stages, too."""
-    nodes = federation(9, registration_interval=2, **PLAIN, **settings)
-    first, second, third = nodes.rounds(1, 3)
-    assert stages_of(first) == stages_of(third) == stages
-    assert stages_of(second) == ["participate", "determine"]
-    assert epochs_of([first, second, third]) == [0, 0, 2]
-    assert first.notes == ()
-
-
-def test_more_participants_than_nodes() -> None:
-    """K above N is refused before anything is sent, with both numbers."""
-    nodes = federation()
-    for number in (0, 3):
-        sentence = f"num_participants=4 is above the number of nodes, {number}"
-        with pytest.raises(SettingsError, match=sentence):
-            nodes.begin(1, nodes.ids[:number])
-    assert isinstance(nodes.begin(1), Batch)
 
 
 def test_a_step_needs_a_batch() -> None:
@@ -113,20 +82,6 @@ class TestRoundsPerDraw:
             nodes = federation(40, rule=Prices(), **PLAIN, **options)
             runs.append([(plan.aliases, plan.chosen) for plan in nodes.rounds(1, 8)])
         assert runs[0] == runs[1] == runs[2]
-
-    def test_a_draw_does_not_reach_beyond_its_epoch(self) -> None:
-        """Nodes draw for the remaining rounds; rounds already drawn begin with their plan."""
-        nodes = federation(rounds_per_draw=5, registration_interval=7)
-        plans = nodes.rounds(1, 8)
-        requests = [e.request for e in nodes.exchanges if e.stage in {"settle", "participate"}]
-        asked_for = [
-            tuple(request[where + name] for name in ("first-round", "num-rounds"))
-            for request in requests[::12]
-            for where in ["draws." if request["stage"] == "settle" else ""]
-        ]
-        assert asked_for == [(1, 5), (6, 2), (8, 5)]
-        assert [plan.server_round for plan in plans if plan.stages] == [1, 6, 8]
-        assert list(epoch_of(nodes).rounds) == [8, 9, 10, 11, 12]
 
     def test_a_round_is_drawn_again_if_too_few_drew(self) -> None:
         """A node that missed the draw may be back when the rest have left."""

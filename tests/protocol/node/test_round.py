@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from protocol.federation import encrypted, epoch_of, joined, priced, reading_of
 from protocol.nodes import SCALE, Exchanges, federation, next_request, refuses, seal
+from protocol.server import alter, lost
 
 from dubhe_flwr.core.determination import Tries
 from dubhe_flwr.errors import RefusedError
@@ -49,9 +50,7 @@ def test_the_agent_uses_the_rules_price_of_local_skew(local_skew: float, best: i
 def test_a_node_does_not_keep_what_all_nodes_have() -> None:
     """If no more nodes are left than are to volunteer, all volunteer, but only in this epoch."""
     nodes = priced(20, determination=Tries(1, 5), num_participants=10)
-    nodes.alter_reply = lambda stage, node_id, reply: (
-        None if stage == "settle" and node_id in nodes.ids[:8] else reply
-    )
+    alter(nodes, Stage.SETTLE, lost, nodes.ids[:8])
     nodes.play(1)
     assert reading_of(nodes, nodes.ids[9]).probability == 1.0
     assert joined(nodes, nodes.ids[9]).budget.probability == 0.0

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import joined
 from protocol.nodes import Exchanges, federation, next_request, refuses, with_slots
 
 from dubhe_flwr.errors import RefusedError
@@ -57,13 +56,6 @@ class TestAnyRule:
         refuses(nodes, node_id, request, RefusedError, "^The sum is not valid")
         sentence = f"dubhe: the rule {Exchanges.name!r} is not settled after its last sum."
         assert caplog.messages == [sentence]
-
-    def test_a_rules_result_outlasts_the_epoch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A node keeps the state that a rule leaves for the next epoch."""
-        nodes = federation(rule=Exchanges())
-        monkeypatch.setattr(Exchanges, "settle", lambda *_: Settled(0.5, state=(1.0,)))
-        nodes.play(1)
-        assert joined(nodes, nodes.ids[0]).state == (1.0,)
 
     @pytest.mark.parametrize(
         "outcome",

@@ -1,17 +1,13 @@
-"""Tests of the interface of rules: a name on the wire, settings, and exchanges."""
+"""Tests of the interface of rules: a name on the wire, settings, and defaults."""
 
 from math import inf
 
 import numpy as np
 import pytest
-from protocol.federation import epoch_of, reading_of
-from protocol.nodes import Exchanges, federation
+from protocol.nodes import Exchanges
 
-from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
-from dubhe_flwr.protocol import Stage
-from dubhe_flwr.protocol.rules import rule as rules
+from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules.rule import announced_rule
-from dubhe_flwr.protocol.wire.terms import rule_of
 from dubhe_flwr.rules import Frame, Own, Population, Prices, Rule, Settled, Unsettled, register_rule
 
 NAME = Exchanges.name
@@ -68,18 +64,6 @@ def test_two_rules_cannot_share_a_name() -> None:
         assert type(announced_rule(NAME, "{}")) is rule
 
 
-def test_nodes_without_the_rule_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operator is told what the nodes lack."""
-    nodes = federation(rule=Exchanges())
-    batch = nodes.until(Stage.JOIN)
-    monkeypatch.delitem(rules._RULES, NAME)  # as in a ClientApp that does not import it
-    rule_of.cache_clear()
-    replies = nodes.deliver(batch)
-    monkeypatch.undo()
-    with pytest.raises(QuorumError, match=r"9 rule not known at join.*import the module"):
-        nodes.step(replies)
-
-
 def test_a_rule_works_with_a_registration_alone() -> None:
     """Any number of classes, no further exchange, no price, and a text for the log."""
     rule = Exchanges()
@@ -97,23 +81,6 @@ def test_a_rule_works_with_a_registration_alone() -> None:
         rule.continued(Own(np.ones(4, int)), Population(frame, 9, 3, 3), (0.5,))
     assert rule.describe((0.5,)) == repr(rule)
     assert rule.to_json() == '{"local_skew": 0.0, "number": 0}'
-
-
-@pytest.mark.parametrize("num_sums", [1, 2, 4])
-def test_a_rule_gets_the_sums_that_it_asks_for(num_sums: int) -> None:
-    """Nodes are given each sum once; the last one settles the rule."""
-    rule = Exchanges(num_sums - 1)
-    nodes = federation(rule=rule)
-    plan = nodes.play(1)
-    nodes.play(2)
-    assert (nodes.errors, plan.notes, plan.num_registered) == ([], (), 9)
-    assert (plan.rule, plan.finding) == (repr(rule), ())
-    stages = [exchange.stage for exchange in nodes.exchanges]
-    assert stages.count("settle") == 9 * num_sums
-    assert epoch_of(nodes).num_rule_sums == num_sums
-    for node_id in nodes.ids:
-        reading = reading_of(nodes, node_id)
-        assert (reading.probability, reading.state) == (4 / max(9, 9 * (num_sums - 1)), None)
 
 
 @pytest.mark.parametrize(

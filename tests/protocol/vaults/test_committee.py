@@ -14,6 +14,7 @@ from adversary.test_committee import (
     vault_of,
 )
 from protocol.federation import joined, registered
+from protocol.server import alter
 
 from dubhe_flwr.errors import InvalidCiphertextError, ProtocolError, RefusedError
 from dubhe_flwr.he import pads
@@ -165,10 +166,7 @@ def test_the_server_finds_vectors_that_cannot_be_added() -> None:
 def test_an_unusable_public_key_drops_its_owner_alone() -> None:
     """No member can agree on pads with the node, which cannot open the group key either."""
     nodes = federation(pinned=False)
-    odd = nodes.ids[12]
-    nodes.alter_reply = lambda stage, node_id, reply: (
-        {**reply, "public-key": bytes(32)} if (stage, node_id) == (Stage.JOIN, odd) else reply
-    )
+    alter(nodes, Stage.JOIN, lambda reply: {**reply, "public-key": bytes(32)}, nodes.ids[12:13])
     plan = nodes.play(1)
     assert (plan.num_registered, plan.fallback) == (19, False)
     assert not any("committee failed" in note for note in plan.notes)

@@ -1,6 +1,5 @@
 """Tests of the codec: what is encoded decodes, and nothing else does."""
 
-import struct
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,20 +47,6 @@ EXAMPLE = Example(True, 1, 0.5, "a", b"b", (3, 4), (0.25,), Inner(5))
 def test_round_trip(message: Example) -> None:
     """Every message comes back as it was, with the largest and the smallest number as well."""
     assert decode(Example, encode(message)) == message
-
-
-def test_fields_are_flat_and_plain() -> None:
-    """Names are in kebab case, tuples are big-endian bytes, and missing values are left out."""
-    plain = {
-        "flag": True, "number": 1, "share": 0.5, "name": "a", "data": b"b",
-        "whole-numbers": struct.pack(">qq", 3, 4), "shares": struct.pack(">d", 0.25),
-        "inner-one.number": 5,
-    }  # fmt: skip
-    assert encode(EXAMPLE) == plain
-    whole = replace(EXAMPLE, inner_two=Inner(6, ""), some_numbers=())
-    more = {"inner-two.number": 6, "inner-two.note": "", "some-numbers": b""}
-    assert encode(whole) == plain | more
-    assert decode(Example, plain | more) == whole
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 import pytest
-from adversary.test_committee import KEYS, TRUSTED, federation, joins_in, numbers
+from adversary.test_committee import KEYS, TRUSTED, federation, joins_in, objecting
 from protocol.nodes import set_policy
+from protocol.server import alter, lost
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.he.signing import PinnedKeys
@@ -30,10 +31,7 @@ def test_without_enough_candidates_there_is_no_committee() -> None:
 def test_objections_without_a_correction_cost_an_epoch() -> None:
     """Two members that object to correct ranks are not in the next committee."""
     nodes = federation()
-    told = {"group-digest": b"", "sealed-keys": b"", "ranks": numbers(*range(20))}
-    nodes.alter_reply = lambda stage, node_id, reply: (
-        {**reply, **told} if stage == Stage.APPOINT and node_id in nodes.ids[:2] else reply
-    )
+    alter(nodes, Stage.APPOINT, objecting(range(20)), nodes.ids[:2])
     plan = nodes.play(1)
     assert [report.stage for report in plan.stages].count(Stage.JOIN) == 2
     assert (plan.num_registered, plan.fallback) == (20, False)
@@ -54,7 +52,7 @@ def test_a_new_file_of_trusted_keys_may_reach_nodes_one_by_one(old: Sequence[int
 def test_no_committee_is_sought_for_ever() -> None:
     """After six epochs that failed, the server gives up the round."""
     nodes = federation(pinned=False)
-    nodes.alter_reply = lambda stage, _node, reply: None if stage == Stage.APPOINT else reply
+    alter(nodes, Stage.APPOINT, lost)
     with pytest.raises(QuorumError, match="No committee opens the sums; the last one failed"):
         nodes.play(1)
     assert nodes.stages().count(Stage.JOIN) == 7

@@ -10,7 +10,6 @@ from protocol.nodes import Exchanges, set_policy
 from protocol.server import (
     COUNTS,
     Nodes,
-    agents_in_turn,
     alter,
     asked,
     federation,
@@ -102,14 +101,6 @@ class TestWhoStaysOut:
         named = {nodes.ids[1]: "1", nodes.ids[2]: "2"}
         assert report_of(nodes.play(2), "join").aliases == named
 
-    def test_a_node_cannot_take_another_nodes_alias(self) -> None:
-        """The rule holds whichever node has the smaller id."""
-        nodes = federation(registration_interval=1)
-        nodes.play(1)
-        alter(nodes, "join", lambda reply: {**reply, "alias": "7"}, nodes.ids[:1] + nodes.ids[9:])
-        assert report_of(nodes.play(2), "join").dropped == {"alias of another node": 4}
-        assert epoch_of(nodes).aliases[nodes.ids[7]] == "7"
-
     def test_an_alias_is_free_once_its_node_uses_another(self) -> None:
         """Two nodes swap aliases, and one takes the alias of a silent node."""
         nodes = federation(registration_interval=1)
@@ -120,15 +111,6 @@ class TestWhoStaysOut:
         assert "alias of another node" not in report_of(nodes.play(2), "join").dropped
         aliases = epoch_of(nodes).aliases
         assert [aliases[nodes.ids[row]] for row in (2, 3, 9)] == ["3", "2", "7"]
-
-    def test_an_unusable_public_key_drops_its_owner_alone(self) -> None:
-        """The other nodes get their keys; the owner cannot open its own."""
-        nodes = federation()
-        odd = agents_in_turn(nodes, purpose="keygen")[-1]
-        alter(nodes, "join", lambda reply: {**reply, "public-key": bytes(32)}, [odd])
-        plan = nodes.play(1)
-        assert report_of(plan, "register").dropped == {"error reply": 1}
-        assert plan.num_registered == 11
 
     @pytest.mark.parametrize("equal_weights", [True, False])
     def test_nodes_report_samples_only_in_weighted_epochs(self, equal_weights: bool) -> None:

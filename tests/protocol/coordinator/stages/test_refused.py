@@ -66,31 +66,27 @@ class TestLiars:
         assert 12 < len(lies) < 24
 
 
-def test_all_nodes_restarted_without_their_memory() -> None:
-    """Restarted nodes know no epoch, so a new one begins with all nodes."""
-    nodes = federation()
-    first = nodes.play(1)
-    nodes.memories.clear()
-    plan = nodes.play(2)
-    assert plan.epoch != first.epoch
-    assert (plan.num_registered, plan.fallback) == (12, False)
-    assert plan.notes == (
-        "12 of 12 nodes refused at participate; the epoch ends and all nodes register again.",
-    )
+@pytest.mark.parametrize("who", ["nodes", "server"])
+def test_a_new_epoch_begins_if_one_side_forgot(who: str) -> None:
+    """Restarted nodes know no epoch; a server with an older state asks what was answered before.
 
-
-def test_a_server_with_an_older_state_begins_a_new_epoch() -> None:
-    """Nodes have answered those requests before and refuse them; all nodes register again."""
+    In both cases, all nodes register again.
+    """
     nodes = federation()
-    nodes.play(1)
-    stored = nodes.state
-    nodes.play(2)
-    nodes.play(3)
-    nodes.state = stored
+    first, stored = nodes.play(1), nodes.state
+    if who == "nodes":
+        nodes.memories.clear()
+    else:
+        nodes.rounds(2, 3)
+        nodes.state = stored
     plan = nodes.play(2)
     assert stages_of(plan) == ["participate", *REGISTRATION, "settle", "determine"]
     assert {type(error) for error in nodes.errors} == {StaleMessageError}
-    assert plan.num_registered == 12
+    assert plan.notes == (
+        "12 of 12 nodes refused at participate; the epoch ends and all nodes register again.",
+    )
+    assert plan.epoch != first.epoch
+    assert (plan.num_registered, plan.fallback) == (12, False)
     assert nodes.play(3).notes == ()
 
 

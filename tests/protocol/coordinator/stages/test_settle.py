@@ -75,9 +75,7 @@ def test_a_node_that_declines_is_not_drawn_at_random() -> None:
     nodes = searching(on_failure="random")
     (unwilling,) = wills(nodes, [4], lambda server_round: server_round != 1)
     others = [node_id for node_id in nodes.ids if node_id != unwilling]
-    nodes.alter_reply = lambda stage, node_id, reply: (
-        None if stage == "settle" and node_id in others and "contribution" not in reply else reply
-    )
+    alter(nodes, "settle", lambda reply: reply if "contribution" in reply else None, others)
     plan = nodes.play(1, nodes.ids[:5])
     assert plan.fallback
     assert set(plan.participants) == set(nodes.ids[:4])
@@ -165,9 +163,7 @@ def going_on(nodes: Nodes, reply: Any) -> Any:
 def test_a_rule_gets_no_more_sums_than_it_announces() -> None:
     """Nodes that go on beyond that are dropped."""
     nodes = searching(on_failure="random")
-    nodes.alter_reply = lambda stage, _n, reply: (
-        going_on(nodes, reply) if stage == "settle" and "contribution" not in reply else reply
-    )
+    alter(nodes, "settle", lambda r: r if "contribution" in r else going_on(nodes, r))
     plan = nodes.play(1)
     assert report_of(plan, "settle", 1).dropped == {"not settled": 12}
     assert "0 nodes are registered and have settled the rule" in plan.notes[-1]
