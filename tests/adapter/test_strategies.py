@@ -112,20 +112,6 @@ def test_privacy_wrappers_work_outside(
     assert not untouched.batches
 
 
-def test_a_seed_fixes_the_sets() -> None:
-    """A seed fixes the sets for any node ids and API; another seed, or none, changes them."""
-
-    def selected(api: Api, seed: int | None, ids: int = 0) -> list[list[int]]:
-        strategy = api.dubhe(seed=seed, **PLAIN)
-        api.run(strategy, api.grid(seed=ids))
-        sets: list[list[int]] = strategy.selected
-        return sets
-
-    first = selected(FIT, 7)
-    assert selected(FIT, 7, ids=1) == selected(TRAIN, 7, ids=3) == first
-    assert len({str(first), *(str(selected(FIT, seed)) for seed in (8, None, None))}) == 4
-
-
 @in_both_apis
 @pytest.mark.parametrize("equal_weights", [True, False])
 def test_equal_weights_override_what_clients_report(
