@@ -25,12 +25,6 @@ MEGABYTES = 2**20
 MORE = [pytest.param(api, 100, marks=pytest.mark.slow) for api in (FIT, TRAIN)]
 
 
-def grid_of(api: Api, seed: int = 0) -> Any:
-    """Return the twelve nodes."""
-    labels = lambda context: COUNTS[int(context.node_config["partition-id"])]  # noqa: E731
-    return api.grid(labels, num_nodes=len(COUNTS), seed=seed)
-
-
 def labels_in(text: str) -> list[str]:
     """Return the label counts and shares among the separate numbers of a text."""
     shares = [share for row in COUNTS for share in fixed_point_distribution(row).tolist()]
@@ -63,7 +57,8 @@ def told() -> Iterator[io.StringIO]:
 @pytest.mark.parametrize(("api", "share"), [(FIT, 1), *MORE], ids=str)
 def test_spoilt_requests_to_nodes(api: Api, share: int, told: io.StringIO) -> None:
     """A run's requests are repeated with damage, at any time: the node answers or refuses."""
-    rng, grid = random.Random(7), grid_of(api)
+    labels = lambda context: COUNTS[int(context.node_config["partition-id"])]  # noqa: E731
+    rng, grid = random.Random(7), api.grid(labels, num_nodes=len(COUNTS))
     answer, texts, kinds = grid._answer, set(), Counter[str]()
     number, wanted = 0, 250 * share
 
