@@ -44,9 +44,9 @@ WRAPPERS: dict[str, tuple[float, ...]] = {
 """Flower's wrappers for differential privacy, and their noise and norm."""
 
 
-def skewed_label_counts(num_nodes: int = NUM_NODES, seed: int = 0) -> NDArray[np.int64]:
+def skewed_label_counts(num_nodes: int = NUM_NODES) -> NDArray[np.int64]:
     """Return label counts of shape (N, C) in which low classes are frequent."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     shares = rng.dirichlet(0.3 * np.arange(NUM_CLASSES, 0, -1), size=num_nodes)
     return np.array([rng.multinomial(64, share) for share in shares], dtype=np.int64)
 

@@ -70,9 +70,9 @@ def distance(probabilities: Floats) -> float:
     return float(np.abs(others @ SHARES / others.sum() - 1 / C).sum())
 
 
-def mean_distance(lie: Lie, noise: float = Prices.noise) -> float:
+def mean_distance(lie: Lie) -> float:
     """Return the mean distance over some seeds."""
-    return float(np.mean([distance(settle(lie, noise=noise, seed=seed)) for seed in range(3)]))
+    return float(np.mean([distance(settle(lie, seed=seed)) for seed in range(3)]))
 
 
 def error_of_guess(logs: Floats, prior: Floats, labels: Floats) -> float:
