@@ -130,10 +130,18 @@ def main_masked(grid: Grid, context: Context) -> None:
     kept(context, float(np.abs(models[-1][0]).sum()))
 
 
-# quickstart-sklearn and advanced-pytorch: a model of scikit-learn, a strategy with a `start` and a
-# schedule of its own, and nodes that remember.
+# quickstart-sklearn, advanced-pytorch and custom-mods: a model of scikit-learn, a strategy with a
+# `start` and a schedule of its own, nodes that remember, and a mod that reads each config.
+def reads_config(message: Message, context: Context, call_next: Any) -> Message:
+    """Read the round from a message, as the app's mod does; Dubhe's messages have none."""
+    assert message.content.config_records["config"]["server-round"] in {1, 2}
+    answer: Message = call_next(message, context)
+    return answer
+
+
 advanced_server = ServerApp()
-advanced_client = ClientApp()
+advanced_client = ClientApp(mods=[reads_config])
+register_dubhe(advanced_client, label_counts, simulated=True)
 
 
 class KeepsBest(FedAvg):
@@ -167,23 +175,7 @@ def main_advanced(grid: Grid, context: Context) -> None:
     kept(context, strategy.best)
 
 
-# custom-mods: mods of the app read the config of each message that they see.
-def reads_config(message: Message, context: Context, call_next: Any) -> Message:
-    """Read the round from a message, as the app's mod does; Dubhe's messages have none."""
-    assert message.content.config_records["config"]["server-round"] in {1, 2}
-    answer: Message = call_next(message, context)
-    return answer
-
-
-mods_server = advanced_server
-mods_client = ClientApp(mods=[reads_config])
-
-for app in (advanced_client, mods_client):
-    register_dubhe(app, label_counts, simulated=True)
-
-
 @advanced_client.train()
-@mods_client.train()
 def train_advanced(message: Message, context: Context) -> Message:
     """Fit a model that begins with the global one, and keep it in the node's state."""
     from sklearn.linear_model import SGDClassifier

@@ -35,19 +35,6 @@ def travelled(value: Any, path: Path) -> Any:
     return CheckpointDirectory(path).open()[0]
 
 
-def test_only_the_last_round_is_kept(tmp_path: Path) -> None:
-    """Each checkpoint replaces the one before, and no other file is left behind."""
-    directory = CheckpointDirectory(tmp_path / "new" / "folder")
-    assert directory.open() is None
-    for server_round in (0, 1, 10):
-        directory.save({"round": server_round})
-        assert sorted(entry.name for entry in directory.path.iterdir()) == [
-            ".lock",
-            "checkpoint.npz",
-        ]
-    assert CheckpointDirectory(str(directory.path)).open() == {"round": 10}
-
-
 def test_values_come_back(tmp_path: Path) -> None:
     """Models and dictionaries are loaded bit for bit as saved; numpy's numbers become Python's."""
     array = np.array([0.1, np.nan, -0.0], dtype=np.float32)

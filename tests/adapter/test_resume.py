@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from apis import (
@@ -20,6 +21,7 @@ from flwr.serverapp.strategy import Strategy
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
 from dubhe_flwr.adapter.resume import Run
 from dubhe_flwr.errors import CheckpointError, SettingsError
+from dubhe_flwr.protocol.coordinator.stages.determine import Determine
 from dubhe_flwr.simulation import run_on_grid
 from dubhe_lab.baselines import RandomSelector
 
@@ -182,13 +184,16 @@ def encrypted(api: Api) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("before", ["the same nodes", "other nodes", "nodes of a killed run"])
-def test_a_second_run_begins_anew(api: Api, before: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_second_run_begins_anew(
+    api: Api, before: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It uses nothing of the one before, even if the nodes remember: all nodes register."""
     strategy, grid = api.dubhe(), api.grid(num_nodes=FEW)
     if before == "nodes of a killed run":
-        grid.stop_after = "evaluate.dubhe_determine"
-        with pytest.raises(Killed):
-            api.run(strategy, grid, 3)
+        with monkeypatch.context() as patch:
+            patch.setattr(Determine, "take", Mock(side_effect=Killed))
+            with pytest.raises(Killed):
+                api.run(strategy, grid, 3)
     else:
         api.run(strategy, grid, 3)
     if api.is_fit:  # Flower's strategies forget it after the first use

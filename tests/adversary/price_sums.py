@@ -112,11 +112,8 @@ class Readings:
     seed: int
     attendance: Attendance | None = None  # who is in a sum; by default all, always
     noise: float = Prices.noise  # sigma in an epoch that does not start from the last prices
-    # Sums that labels enter at most, as a multiple of what the rule allows; 0 for one period.
-    budget: float = 1.0
-    num_joined: int | None = None
-    # Sums that are read, as a multiple of what the rule allows a node's labels to enter.
-    num_sums: float = 1.0
+    budget: float = 1.0  # sums that labels enter at most, as a multiple of what the rule allows
+    num_joined: int | None = None  # by default all
     committee: bool = False  # whether three members add noise, instead of the nodes
     warm: bool = False  # whether each period starts from the last prices
     sums: list[Sum] = field(default_factory=list)
@@ -130,10 +127,11 @@ class Readings:
         self.rule = Prices(noise=self.noise)
         self.design = PriceDesign(NUM_CLASSES, num_participants, volunteers)
         self.spent = np.zeros(len(self.labels))
-        self.asked = 0.0
+        # Sums that are read, as a multiple of what the rule allows; not all clients are in each.
+        self.left = self.budget * len(self.labels) / joined
         self.last = PriceState()
         period = 0
-        while self.asked < (self.num_sums - TINY if self.budget else TINY):
+        while self.left > TINY:
             self._period(period)
             period += 1
 
@@ -145,12 +143,7 @@ class Readings:
         most = self.rule.num_sums(self.frame, len(self.labels))
         # Without noise the same number of sums.
         self.cost = 1.0 / Prices()._budget(self.frame)
-        while (
-            (self.asked < self.num_sums - TINY or not self.budget)
-            and not state.settled
-            and state.num_sums < most
-            and not self._is_spent.all()
-        ):
+        while self.left > TINY and not state.settled and state.num_sums < most:
             everybody = np.ones(len(self.labels), dtype=bool)
             attendance = self.attendance
             present = everybody if attendance is None else attendance(period, state.num_sums)
@@ -159,8 +152,8 @@ class Readings:
 
     @property
     def _is_spent(self) -> Mask:
-        """Whether a client's labels enter no further sum; with a budget of 0 they always do."""
-        return (self.spent + self.cost > self.budget + TINY) & (self.budget > 0)
+        """Whether a client's labels enter no further sum."""
+        return np.asarray(self.spent + self.cost > self.budget + TINY)
 
     def _exchange(self, state: PriceState, present: Mask) -> PriceState:
         number, opening = int(present.sum()), not state.num_sums
@@ -168,7 +161,7 @@ class Readings:
         numbers = self.rule._fixed_point(self.frame, opening=opening)
         entered = present & ~self._is_spent
         self.spent += entered * self.cost
-        self.asked += self.cost
+        self.left -= self.cost
         parties, share = (COMMITTEE, 1.0) if self.committee else (number, 2.0 / number)
         scaled = np.tile(deviations, parties) * (UNIT * share**0.5)
         noise = gaussian(scaled, self.rng.random((2, scaled.size))).reshape(parties, -1)

@@ -21,7 +21,7 @@ UNREADABLE = "checkpoint.npz cannot be read .*; restore it, or name an empty che
 @pytest.fixture
 def directory(tmp_path: Path) -> CheckpointDirectory:
     """Return a directory that belongs to this process, with the checkpoint of a round."""
-    directory = CheckpointDirectory(tmp_path / "kept")
+    directory = CheckpointDirectory(str(tmp_path / "new" / "folder"))
     directory.open()
     before = os.umask(0)
     try:

@@ -1,4 +1,4 @@
-"""A server that asks for too much: huge keys, huge messages, endless draws and epochs."""
+"""A server that asks for too much: huge messages, endless draws and epochs."""
 
 import tracemalloc
 from typing import Any
@@ -15,25 +15,6 @@ from dubhe_flwr.rules import Prices
 
 DAY = "This node has reached its owner's max_epochs_per_day or max_draws_per_day"
 REAL: dict[str, Any] = {"simulated": False}
-
-
-@pytest.mark.parametrize("key_bits", [4112, 2**62])
-def test_a_key_beyond_the_owners_limit_is_never_made(
-    key_bits: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The node declines before it reads any label, and makes no key."""
-    monkeypatch.setattr(
-        "dubhe_flwr.protocol.vaults.paillier.generate_secret_key", lambda _bits: 1 // 0
-    )
-    nodes = federation()
-    node_id, request = next_request(nodes, Stage.JOIN)
-    reply = nodes.handle(node_id, {**request, "key-bits": key_bits})
-    assert reply["status"] == 5
-    keygen: Any = {"roster.public-keys": bytes(96), "stage": "keygen", "sequence": 50}
-    header = {name: request[name] for name in ("epoch", "version")}
-    refuses(nodes, node_id, header | keygen, RefusedError, "did not join this epoch")
-
-
 MEGABYTES = 2**20
 
 
@@ -88,16 +69,9 @@ def test_a_million_draws_are_refused_before_one_is_made(monkeypatch: pytest.Monk
     node_id, request = next_request(nodes, Stage.PARTICIPATE, 2)
     monkeypatch.setattr("dubhe_flwr.protocol.node.round.private_draws", lambda _number: 1 // 0)
     refuses(nodes, node_id, {**request, "num-tries": 2**20}, RefusedError, DAY)
-    session = ClientSession(nodes.policies[node_id], nodes.session(node_id).memory)
-    with pytest.raises(RefusedError, match="draws of this epoch are used up"):
-        session.handle({**request, "num-tries": 49})
     nodes = federation(policy=REAL)
     node_id, request = next_request(nodes, Stage.SETTLE)
     assert "draws.decisions" not in nodes.handle(node_id, {**request, "draws.num-tries": 2**20})
-    nodes = federation(policy=REAL)
-    node_id, request = next_request(nodes, Stage.SETTLE)
-    with pytest.raises(RefusedError, match="draws of this epoch are used up"):
-        nodes.handle(node_id, {**request, "draws.num-tries": 49})
 
 
 def test_epochs_without_end_are_refused_for_the_day() -> None:

@@ -126,16 +126,14 @@ def joint(number: int, seed: int, noise: float, budgets: float = 1.0) -> float:
         order = np.random.default_rng([seed, period, 2]).permutation(total)
         return np.asarray(np.isin(np.arange(total), order[:number]))
 
-    readings = Readings(
-        labels, seed, attendance, noise, budgets, num_joined=number, num_sums=1.25 * budgets
-    )
+    readings = Readings(labels, seed, attendance, noise, budgets, num_joined=number)
     return relative(linear_guess(readings, LAW), labels)
 
 
 def many_budgets(number: int, seed: int, noise: float) -> float:
     """Guess the last client after four budgets of sums, as if its labels had changed thrice."""
     labels = readings_of(number, seed, noise).labels
-    readings = Readings(labels, seed, noise=noise, budget=4.0, num_sums=4.0)
+    readings = Readings(labels, seed, noise=noise, budget=4.0)
     return error_of(Attack(readings, [0], LAW))
 
 
@@ -168,7 +166,7 @@ def test_the_readings_are_what_nodes_tell() -> None:
     labels = drawn(LAW, 100, np.random.default_rng(1))
     counts = np.rint(1e6 * labels).astype(np.int64)
     shares = counts / counts.sum(axis=1, keepdims=True)
-    opening, *_ = Readings(shares, 1, noise=0.0, budget=0).sums
+    opening, *_ = Readings(shares, 1, noise=0.0).sums
     rule, population = Prices(noise=0.0), Population(Frame(NUM_CLASSES, 2000), 100, 20, 60)
     own = [Own(row, rng=generator(0)) for row in counts]
     told = np.sum([rule.contribution(each, population) for each in own], axis=0)

@@ -70,9 +70,9 @@ def distance(probabilities: Floats) -> float:
     return float(np.abs(others @ SHARES / others.sum() - 1 / C).sum())
 
 
-def mean_distance(lie: Lie, noise: float = Prices.noise) -> float:
+def mean_distance(lie: Lie) -> float:
     """Return the mean distance over some seeds."""
-    return float(np.mean([distance(settle(lie, noise=noise, seed=seed)) for seed in range(3)]))
+    return float(np.mean([distance(settle(lie, seed=seed)) for seed in range(3)]))
 
 
 def error_of_guess(logs: Floats, prior: Floats, labels: Floats) -> float:
@@ -303,22 +303,6 @@ class TestTheBudget:
         for node_id, counts in zip(nodes.ids, skewed_counts(60), strict=True):
             set_policy(nodes, node_id, label_counts=partial(np.asarray, counts + 1))
         assert labels_told(nodes, 7) > 16
-
-    def test_other_probabilities_take_five_times_as_many_sums(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A node keeps its probability until it has entered five times as many sums."""
-        monkeypatch.setattr(prices, "_LATER", 1.0)
-        rule = Prices(noise=2.5)  # which has a budget of 25 sums
-        nodes = priced(30, registration_interval=1, num_participants=15, rule=rule)
-        nodes.play(1)
-        first = taken = joined(nodes, nodes.ids[0]).budget.taken_at
-        for server_round in range(2, 20):
-            nodes.play(server_round)
-            budget = joined(nodes, nodes.ids[0]).budget
-            taken = budget.spent if budget.spent > 5 * taken - 1e-9 else taken
-            assert budget.taken_at == pytest.approx(taken)
-        assert taken > 5 * first - 1e-9
 
     def test_no_noise_makes_room_for_a_fourth_probability(self) -> None:
         """The more noise the server asks for, the less a sum costs; it lowers the noise slowly."""

@@ -7,16 +7,11 @@ import numpy as np
 import pytest
 from apis import (
     FIT,
-    LABEL_COUNTS,
     NUM_CLASSES,
-    Api,
-    exchanges_of,
-    in_both_apis,
     message_client_app,
     node_context,
     numpy_client_app,
 )
-from disclosure import label_secrets
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
@@ -88,23 +83,6 @@ def test_state_lives_in_the_context() -> None:
     for left in (damaged, older):
         node.state["dubhe"] = left
         assert answer(app, node, "join").status == 0
-
-
-@in_both_apis
-@pytest.mark.parametrize("simulation", ["encrypted", "plain"])
-def test_no_reply_has_labels_in_the_clear(api: Api, simulation: Any) -> None:
-    """No label counts, shares or registry, however written, unless nodes have nothing to hide."""
-    grid = api.grid()
-    seen = exchanges_of(grid)
-    api.run(api.dubhe(simulation=simulation), grid, 2)
-    told = b"|".join(
-        value if isinstance(value, bytes) else repr(value).encode()
-        for _, reply in seen
-        for record in reply.content.config_records.values()
-        for value in record.values()
-    )
-    secrets = label_secrets(LABEL_COUNTS, (1, 2, NUM_CLASSES), {1: 0.7, 2: 0.2})
-    assert any(secret in told for secret in secrets) == (simulation == "plain")
 
 
 def test_other_messages_pass_through() -> None:

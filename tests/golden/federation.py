@@ -2,21 +2,17 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from random import Random
 from typing import Any, Final
 
-from protocol.federation import Federation, Reply, determined
+from protocol.federation import Federation, Reply, dubhe
+from protocol.nodes import set_policy
 
 from dubhe_flwr.errors import DubheError
 from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Plan, StageReport
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
-from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
-from dubhe_flwr.protocol.node.policy import NodePolicy
-from dubhe_flwr.protocol.settings import Settings
-from dubhe_flwr.rules import Paper
 
 Round = list[str]
 """What happened in a round: a line for each exchange, for the plan or error, and for each note."""
@@ -32,8 +28,7 @@ class Scenario:
     settings: Mapping[str, Any]
     num_nodes: int = 9
     num_rounds: int = 4
-    alias: Callable[[int], str] = str
-    # Options of the policy of some rows; "counts" is called with the round and the label counts.
+    # Options of the policy of some rows.
     nodes: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     # If given, all faults are drawn from this text, and nodes and server come, go and restart.
     weather: str = ""
@@ -48,11 +43,14 @@ class Told(Federation[CoordinatorState]):
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self.scenario, self.seed, self.server_round = scenario, seed, 0
         rows = range(scenario.num_nodes)
-        super().__init__(self._coordinator(), list(map(self._policy, rows)))
+        usual = dubhe([_label_counts(seed, row) for row in rows], seed=seed, **scenario.settings)
+        super().__init__(usual.selector, list(usual.policies.values()))
         # Ids are ordered differently from rows, and still short to write.
         first = Random(f"ids {seed}").randrange(1, scenario.num_nodes)
         self.ids = [1000 + (row - first) % scenario.num_nodes for row in rows]
         self.policies = dict(zip(self.ids, self.policies.values(), strict=True))
+        for row, options in scenario.nodes.items():
+            set_policy(self, self.ids[row], **options)
         self.rows = {node_id: row for row, node_id in enumerate(self.ids)}
         self.last_replies: dict[int, Reply | None] = {}
         self.finding: tuple[float, ...] = ()
@@ -77,7 +75,9 @@ class Told(Federation[CoordinatorState]):
                 if self._percent("node", row) < 3:
                     self.memories.pop(node_id, None)
             if self.server_round > 1 and self._percent("server") < 15:
-                self._resume(lines)
+                lines.append("the server restarts")
+                saved = json.loads(json.dumps(self.selector.state_dict(self.state)))
+                self.state = self.selector.load_state_dict(saved)
         present = [self.ids[row] for row in self._present()]
         may = self.scenario.eligible.get(self.server_round)
         eligible = None if may is None else [self.ids[row] for row in may]
@@ -90,20 +90,11 @@ class Told(Federation[CoordinatorState]):
             raise
         lines += self._told(plan)
 
-    def _resume(self, lines: Round) -> None:
-        """Continue with another server, from the state that this one would have saved."""
-        lines.append("the server restarts")
-        saved = json.loads(json.dumps(self.selector.state_dict(self.state)))
-        self.selector = self._coordinator()
-        self.state = self.selector.load_state_dict(saved)
-
     def deliver(self, batch: Batch) -> dict[int, Reply]:
         """Carry a batch to the nodes, and return the replies that do not get lost."""
         stage = str(batch.header.stage)
         self.num_batches[stage] += 1
-        self.asked.append(
-            f"{stage} {self._names(self.rows[node_id] for node_id in batch.requests)}"
-        )
+        self.asked.append(f"{stage} {_names(self.rows[node_id] for node_id in batch.requests)}")
         return super().deliver(batch)
 
     def _carry(self, stage: str, node_id: int, request: Fields) -> Reply | None:
@@ -121,11 +112,12 @@ class Told(Federation[CoordinatorState]):
         }[kind]  # fmt: skip
 
     def _told(self, plan: Plan) -> Iterator[str]:
-        for names, report in zip_longest(self.asked, plan.stages, fillvalue=""):
-            yield f"{names}: {_summary(report, str(names))}"
+        for asked, report in zip(self.asked, plan.stages, strict=True):
+            assert asked.startswith(report.stage)
+            yield f"{asked}: {_summary(report)}"
         rows = [self.rows[node_id] for node_id in plan.participants]
-        yield f"train {self._names(rows)}" + (" by chance" if plan.fallback else "")
-        if plan.aliases != tuple(map(self.scenario.alias, rows)):
+        yield f"train {_names(rows)}" + (" by chance" if plan.fallback else "")
+        if plan.aliases != tuple(map(str, rows)):
             yield f"named {' '.join(plan.aliases)}"
         chosen = "" if plan.chosen is None else plan.chosen
         yield f"{plan.num_registered} registered, [{chosen}] of {plan.num_tries}"
@@ -133,35 +125,6 @@ class Told(Federation[CoordinatorState]):
             self.finding = plan.finding
             yield "found " + " ".join(map(str, plan.finding))
         yield from plan.notes
-
-    def _coordinator(self) -> Coordinator:
-        """Return the server's part; the one place where settings are made."""
-        options: dict[str, Any] = {
-            "key_bits": 512,
-            "seed": self.seed,
-            "simulation": "encrypted",
-            "rounds_per_draw": 1,
-            "max_registered": 100,
-            "equal_weights": True,
-        }
-        options |= self.scenario.settings
-        rule = Paper(options.pop("reference_set"), options.pop("thresholds"))
-        return Coordinator(Settings(**determined(rule=rule, **options)))
-
-    def _policy(self, row: int) -> NodePolicy:
-        """Return a node's part; the one place where policies are made."""
-        num_classes = max(self.scenario.settings["reference_set"])
-        rng = Random(f"labels {self.seed} {row}")
-        counts = [rng.randrange(6) for _ in range(num_classes)]
-        for label in rng.sample(range(num_classes), rng.randint(1, min(3, num_classes))):
-            counts[label] += 60
-        options = dict(self.scenario.nodes.get(row, {}))
-        change = options.pop("counts", lambda _round, counts: counts)
-        return NodePolicy(
-            label_counts=lambda: change(self.server_round, counts),
-            alias=self.scenario.alias(row),
-            **{"min_key_bits": 512, "simulated": True} | options,
-        )
 
     def _present(self) -> list[int]:
         """Return the connected rows; in bad weather some are missing."""
@@ -184,24 +147,29 @@ class Told(Federation[CoordinatorState]):
         lot = f"{self.scenario.weather} {what} {self.server_round} {self.seed}"
         return 100 * Random(lot).random()
 
-    def _names(self, rows: Iterable[int]) -> str:
-        """Write aliases in order; rows that follow each other as FIRST-LAST."""
-        runs: list[list[int]] = []
-        for row in rows:
-            if runs and row == runs[-1][-1] + 1:
-                runs[-1].append(row)
-            else:
-                runs.append([row])
-        alias = self.scenario.alias
-        return " ".join(
-            f"{alias(run[0])}-{alias(run[-1])}" if len(run) > 2 else " ".join(map(alias, run))
-            for run in runs
-        )
+
+def _label_counts(seed: int, row: int) -> list[int]:
+    """Return counts of four classes, of which one, two or three are frequent."""
+    rng = Random(f"labels {seed} {row}")
+    counts = [rng.randrange(6) for _ in range(4)]
+    for label in rng.sample(range(4), rng.randint(1, 3)):
+        counts[label] += 60
+    return counts
 
 
-def _summary(report: StageReport | str, asked: str) -> str:
-    if isinstance(report, str):
-        return "not reported"
-    stage = "" if asked.startswith(f"{report.stage} ") else f"{report.stage} "
+def _names(rows: Iterable[int]) -> str:
+    """Write aliases in order; rows that follow each other as FIRST-LAST."""
+    runs: list[list[int]] = []
+    for row in rows:
+        if runs and row == runs[-1][-1] + 1:
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    return " ".join(
+        f"{run[0]}-{run[-1]}" if len(run) > 2 else " ".join(map(str, run)) for run in runs
+    )
+
+
+def _summary(report: StageReport) -> str:
     dropped = "".join(f", {number} {reason}" for reason, number in report.dropped.items())
-    return f"{stage}{report.accepted}/{report.sent}{dropped}"
+    return f"{report.accepted}/{report.sent}{dropped}"

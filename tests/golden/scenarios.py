@@ -10,22 +10,11 @@ SEEDS: Final = (1, 2, 3)
 
 _GIVEN: Final[dict[str, Any]] = {"reference_set": (1, 2, 4), "thresholds": {1: 0.6, 2: 0.3}}
 _SEARCH: Final[dict[str, Any]] = {"reference_set": (1, 2, 4), "thresholds": "search"}
-_TEN: Final[dict[str, Any]] = {"reference_set": (1, 2, 10), "thresholds": {1: 0.7, 2: 0.1}}
-_PAIRS: Final[dict[str, Any]] = {"reference_set": (2, 4), "thresholds": {2: 0.5}}
-_NO_SIZE: Final[dict[str, Any]] = {"reference_set": (10,), "thresholds": {}}
 
 
 def _tries(tries: int, num_participants: int = 4, **more: Any) -> dict[str, Any]:
     usual = {**_GIVEN, "registration_interval": 3}
     return {**usual, "num_participants": num_participants, "tries": tries, **more}
-
-
-def _name(row: int) -> str:
-    return ("ann", "10", "bob", "9", "eve", "cy", "02", "dan", "2")[row % 9] + "x" * (row // 9)
-
-
-def _twin(row: int) -> str:
-    return f"twin{row // 2}"
 
 
 _T: Final = _tries(4)
@@ -38,8 +27,6 @@ _SETTINGS: Final[dict[str, Scenario]] = {
     # Tries
     "one try": Scenario(_tries(1)),
     "four tries": Scenario(_T, num_rounds=7),
-    "five tries": Scenario(_tries(5, 3), num_nodes=12),
-    "twenty tries": Scenario(_tries(20, 6, **_TEN), num_nodes=60, num_rounds=3),
     "more tries than an agent decrypts": Scenario(_tries(20)),
     "agents last for six rounds": Scenario(
         _tries(2, 3, registration_interval=20), num_nodes=6, num_rounds=8
@@ -47,20 +34,13 @@ _SETTINGS: Final[dict[str, Scenario]] = {
     "all are wanted": Scenario(_tries(4, 9)),
     "all but one are wanted": Scenario(_tries(4, 8)),
     "all but two are wanted": Scenario(_tries(4, 7)),
-    # Categories
-    "ten classes": Scenario(_tries(4, **_TEN), num_nodes=12),
-    "ten classes, one category": Scenario(_tries(4, **_NO_SIZE), num_nodes=12),
-    "no single class": Scenario(_tries(4, **_PAIRS)),
+    # A search for thresholds
     "search": Scenario(_S, num_rounds=5),
-    "search, ten classes": Scenario(
-        _tries(5, reference_set=(1, 2, 10), thresholds="search"), num_nodes=12
-    ),
     "search, while nodes come and go": Scenario(
         {**_S, "registration_interval": 2}, num_rounds=7, away={3: (4,), 4: (4,)}
     ),
     # Pools
     "one try from a pool": Scenario(_tries(1, pool=3), num_nodes=24, num_rounds=5),
-    "four tries from a pool": Scenario(_tries(4, pool=2), num_nodes=20),
     "four tries from a pool, two rounds a draw": Scenario(
         _tries(4, 6, pool=3, rounds_per_draw=2), num_nodes=20
     ),
@@ -79,9 +59,6 @@ _SETTINGS: Final[dict[str, Scenario]] = {
     ),
     "large cohorts": Scenario(_tries(5, 6, min_cohort=5, quorum=8), num_nodes=14),
     "a large quorum": Scenario(_tries(4, quorum=9)),
-    # Aliases
-    "names and numbers": Scenario(_T, alias=_name),
-    "twins": Scenario(_T, alias=_twin),
 }
 
 _BAD_WEATHER: Final = {
@@ -99,12 +76,9 @@ def _unwilling(*rounds: int) -> dict[str, Any]:
     return {"willing": lambda server_round: server_round not in rounds}
 
 
-_MOVES: Final = {
-    "counts": lambda server_round, counts: counts[::-1] if server_round > 1 else counts,
-}
-_EMPTY: Final = {"counts": lambda _round, counts: [0] * len(counts)}
-_ONE_MORE: Final = {"counts": lambda _round, counts: [*counts, 1]}
-_NEGATIVE: Final = {"counts": lambda _round, counts: [-1, *counts[1:]]}
+def _counting(*counts: int) -> dict[str, Any]:
+    return {"label_counts": lambda: counts}
+
 
 _NODES: Final[dict[str, Scenario]] = {
     # Unwilling nodes
@@ -115,13 +89,7 @@ _NODES: Final[dict[str, Scenario]] = {
     "nobody takes part, random": Scenario(_RANDOM, nodes=dict.fromkeys(range(9), _unwilling(0))),
     # Labels
     "no data, wrong number and negative counts": Scenario(
-        _T, nodes={1: _EMPTY, 3: _ONE_MORE, 5: _NEGATIVE}
-    ),
-    "labels move, drawn before": Scenario(
-        _tries(3, registration_interval=2, rounds_per_draw=2),
-        num_nodes=20,
-        num_rounds=4,
-        nodes=dict.fromkeys(range(9), _MOVES),
+        _T, nodes={1: _counting(0, 0, 0, 0), 3: _counting(1, 2, 3, 4, 1), 5: _counting(-1, 2, 3, 4)}
     ),
     # Nodes that come and go
     "many come later": Scenario(

@@ -50,7 +50,7 @@ def flower_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]
 
 
 OURS = ("pytorch", "quickstart")
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in (*OURS, "mods")]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in (*OURS, "advanced")]
 
 
 @pytest.mark.parametrize("name", ["masked", *SLOW])

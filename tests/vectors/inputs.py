@@ -48,10 +48,9 @@ def secret(name: str) -> bytes:
     return hashlib.sha256(f"dubhe test vector: {name}".encode()).digest()
 
 
-def prime(name: str, bits: int = 256) -> int:
-    """Return a prime of `bits` bits, the two highest ones set."""
-    number = int.from_bytes(secret(name), "big") >> (256 - bits)
-    return int(gmpy2.next_prime(number | 3 << (bits - 2)))
+def prime(name: str) -> int:
+    """Return a prime of 256 bits, the two highest ones set."""
+    return int(gmpy2.next_prime(int.from_bytes(secret(name), "big") | 3 << 254))
 
 
 P, Q = prime("p"), prime("q")
