@@ -85,7 +85,8 @@ class SelectionDriver:
         self._reach: tuple[Callable[[], Sequence[int]], Send]  # list and reach this round's nodes
         self._lock = Lock()
         self._to_push = 0  # training messages still to be pushed before planning ahead begins
-        # Number of the app's own batches; nodes answer these before any later batch of Dubhe's.
+        # The app's own batches so far: sent, and answered. A node answers in turn, so the time-out
+        # of a batch that is sent ahead begins once the app's earlier batches are answered.
         self._num_sent = self._num_answered = 0
         self.metrics: dict[str, int | float] = {}
 

@@ -191,7 +191,7 @@ class Settings:
             )
 
     def remark(self, num_clients: int) -> str | None:
-        """Return a note if labels do not influence who volunteers among so many clients, or None.
+        """Return a note if labels do not influence who volunteers among N clients, or None.
 
         There is none either if all clients train.
         """

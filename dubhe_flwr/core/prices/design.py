@@ -141,17 +141,17 @@ class PriceDesign:
         return np.concatenate(columns, axis=1)
 
     def advance(
-        self, state: PriceState, means: Floats, num_clients: int, noise_shares: float = 1.0
+        self, state: PriceState, means: Floats, num_clients: int, noise_in_sum: float = 1.0
     ) -> PriceState:
         """Return the next state from the means of all N clients' values for this state.
 
-        The new state is the same on every node and platform. `noise_shares` is the variance of the
+        The new state is the same on every node and platform. `noise_in_sum` is the variance of the
         noise in the sums, as a multiple of the variance that `deviations` gives.
 
         Raises `RefusedError`, without detail, if no clients can have such values.
         """
         opening = not state.num_sums
-        noise = self.deviations(num_clients, opening=opening) * (noise_shares**0.5 / num_clients)
+        noise = self.deviations(num_clients, opening=opening) * (noise_in_sum**0.5 / num_clients)
         slack = _FARTHEST * noise + 1e-4
         if np.any(means < -slack) or np.any(means > self.largest_weight + slack):
             raise RefusedError("No nodes can have sent these sums for prices; register again.")
@@ -161,7 +161,7 @@ class PriceDesign:
         else:
             if not self.weighted:
                 means = np.append(means, means.sum())
-            state = state.with_sum(means, noise_shares * self.sigma**2)
+            state = state.with_sum(means, noise_in_sum * self.sigma**2)
         if not self._scale(state).kappa:
             return replace(state, settled=True)
         return self._fitted(state, num_clients)

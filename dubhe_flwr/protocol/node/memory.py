@@ -30,11 +30,12 @@ _REMEMBERED_COUNTS: Final = 64
 
 _PATIENCE: Final = 5.0
 """A node adopts a new probability only once its label counts have spent this many times as much of
-their budget as they had spent when it adopted the old one."""
+their budget as they had spent when it adopted the old one. So it adopts at most three for the same
+label counts: after 1/36, 5/36 and 25/36 of the budget, at the earliest."""
 
 _LEAST_TAKEN: Final = 1.0 / 36.0
 """A node takes its first probability as if its labels had spent at least this much: one warm sum
-with the default noise. With more noise a sum costs less, and would leave room for more than three
+with the default noise. With more noise a sum costs less, and would leave room for more
 probabilities."""
 
 _NUMBER_BYTES: Final = 8

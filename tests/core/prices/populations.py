@@ -44,12 +44,12 @@ def specialists(num_clients: int, num_classes: int, seed: int) -> Floats:
 
 @dataclass
 class Federation:
-    """Clients and their shared state of prices; the noise has `noise_shares` times sigma^2."""
+    """Clients and their shared state of prices; the noise has `noise_in_sum` times sigma^2."""
 
     design: PriceDesign
     distributions: Floats
     weights: Floats | None = None
-    noise_shares: float = 1.0
+    noise_in_sum: float = 1.0
     seed: int = 0
     state: PriceState = field(default_factory=PriceState)
 
@@ -67,9 +67,9 @@ class Federation:
         values = self.design.values(self.state, self.labels, self.weights)
         means = np.rint(values * UNIT).sum(axis=0) / UNIT / self.num_clients
         deviations = self.design.deviations(self.num_clients, opening=not self.state.num_sums)
-        deviations *= self.noise_shares**0.5 / self.num_clients
+        deviations *= self.noise_in_sum**0.5 / self.num_clients
         means += self.rng.normal(size=means.size) * deviations
-        self.state = self.design.advance(self.state, means, self.num_clients, self.noise_shares)
+        self.state = self.design.advance(self.state, means, self.num_clients, self.noise_in_sum)
 
     def settle(self) -> int:
         """Exchange sums until prices are settled, and return the number of exchanges."""

@@ -172,7 +172,7 @@ def test_noise_costs_little_distance(seed: int) -> None:
     """With a committee's noise, the pool stays within .08 of the optimum, and V within 12 %."""
     design = PriceDesign(10, 20, 40.0, sigma=1.5)
     rows = with_emd(1000, 10, 1.0, seed)
-    federation = Federation(design, rows, noise_shares=3.0, seed=seed)
+    federation = Federation(design, rows, noise_in_sum=3.0, seed=seed)
     assert federation.settle() <= 5
     assert federation.distance() < federation.distance(best_by_dual(federation)) + 0.08
     assert federation.probabilities().sum() == pytest.approx(40, rel=0.12)
@@ -188,7 +188,7 @@ def test_warm_periods_take_one_sum(num_clients: int, emd: float) -> None:
     rng, design = np.random.default_rng(5), PriceDesign(10, 20, 40.0, sigma=1.5)
     others = with_emd(num_clients, 10, emd, seed=1)
     labels = with_emd(num_clients, 10, emd, seed=0)
-    federation = Federation(design, labels, noise_shares=3.0)
+    federation = Federation(design, labels, noise_in_sum=3.0)
     federation.settle()
     federation.design = replace(design, sigma=3.0)
     for period in range(10):
@@ -197,7 +197,7 @@ def test_warm_periods_take_one_sum(num_clients: int, emd: float) -> None:
         federation.labels[new] = others[rng.choice(num_clients, new.size)]
         federation.state = federation.state.renewed()
         sums.append(federation.settle())
-        first = Federation(design, federation.labels, seed=period, noise_shares=3.0)
+        first = Federation(design, federation.labels, seed=period, noise_in_sum=3.0)
         first.settle()
         warm.append(federation.distance())
         cold.append(first.distance())
@@ -231,7 +231,7 @@ def test_an_opening_that_hides_unequal_sizes_costs_no_volunteers(seed: int) -> N
 def test_many_classes_settle_despite_noise() -> None:
     """V is met even if the noise of three members is as large as the sum of a class."""
     rows = np.random.default_rng(0).dirichlet(20 * half_normal(100), 1000)
-    federation = Federation(PriceDesign(100, 20, 40.0, sigma=1.5), rows, noise_shares=3.0)
+    federation = Federation(PriceDesign(100, 20, 40.0, sigma=1.5), rows, noise_in_sum=3.0)
     assert federation.settle() <= 5
     assert federation.probabilities().sum() == pytest.approx(40, rel=0.35)
 

@@ -44,6 +44,13 @@ def test_a_slot_has_room_for_a_nodes_noise(  # noqa: PLR0917 - one for each stra
     assert numbers.means(sums, 2) == pytest.approx(own / 2)
 
 
+def test_more_volunteers_lower_the_noise_only_so_far() -> None:
+    """The opening has N / V times the noise of a class, but never less than 5 / 3 times."""
+    for volunteers, ratio in [(24.0, 50.0), (720.0, 5 / 3), (1199.0, 5 / 3)]:
+        design = PriceDesign(4, 6, volunteers, sigma=2.0)
+        assert design.deviations(1200, opening=True) == pytest.approx([ratio] * 5)
+
+
 @pytest.mark.parametrize(
     ("num_classes", "num_clients", "largest_weight", "most"),
     [(52, 10_000, 1.0, 1), (60, 2000, 1.0, 1), (100, 2000, 4.0, 2), (1000, 2000, 4.0, 17)],

@@ -24,7 +24,7 @@ class RegisteredNodes:
 
     joined: JoinedNodes  # all nodes that joined, including nodes that dropped out since
     public: bytes  # what the server needs to add up vectors
-    # Hidden p_l of each registered node, ordered by alias; empty without an agent.
+    # The registered nodes, ordered by alias, and the hidden p_l of each; b"" without an agent.
     distributions: Mapping[int, bytes]
     num_registered: int  # clients covered by the sum of the registrations
     last_sum: RuleSum  # the sum of the nodes' last contributions, to send to them next
