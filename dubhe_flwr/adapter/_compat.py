@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Protocol, runtime_checkable
 
-from flwr.app import ConfigRecord, Message
+from flwr.app import Array, ConfigRecord, Message
 from flwr.clientapp import ClientApp
 from flwr.common import Scalar
 from flwr.serverapp import Grid
@@ -59,7 +59,7 @@ def delivered_copy(message: Message) -> Message:
     delivered, content = copy(message), message.content.copy()
     for name, record in message.content.items():
         own: Any = record.copy()
-        own.update({key: list(value) for key, value in own.items() if isinstance(value, list)})
+        own.update({k: copy(value) for k, value in own.items() if isinstance(value, list | Array)})
         content[name] = own
     delivered.content = content
     return delivered

@@ -6,6 +6,7 @@ Flower.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from dubhe_flwr.adapter.arguments import DubheArguments, Options
@@ -136,7 +137,7 @@ class SelectingByDubhe(Selecting[StrategyT]):
 
     @taking(DubheArguments)
     def __init__(self, strategy: StrategyT, **arguments: Any) -> None:
-        if self.looks_at_present:
-            arguments["rounds_per_draw"] = 1
         self.settings = DubheArguments(**arguments)
+        if self.looks_at_present:
+            self.settings = replace(self.settings, rounds_per_draw=1)
         self._wrap(strategy, Coordinator(self.settings), self.settings)

@@ -42,8 +42,8 @@ def check_thresholds(codebook: Codebook, thresholds: Mapping[int, float]) -> dic
     least = (len(codebook.reference_set) - 1) * codebook.num_classes
     if least > MAX_REGISTRY_LENGTH or codebook.length > MAX_REGISTRY_LENGTH:
         raise SettingsError(
-            f"reference_set={codebook.reference_set} makes a registry of more than "
-            f"{MAX_REGISTRY_LENGTH} slots: leave out the middle sizes."
+            f"The {len(codebook.reference_set)} sizes of this reference_set make a registry of "
+            f"more than {MAX_REGISTRY_LENGTH} slots: leave out the middle sizes."
         )
     *sizes, num_classes = codebook.reference_set
     if not isinstance(thresholds, Mapping):

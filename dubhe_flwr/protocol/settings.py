@@ -1,6 +1,6 @@
 """The operator's settings, all checked before the first message."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from dubhe_flwr.core.determination import Tries, volunteers_of
+from dubhe_flwr.core.determination import Tries
 from dubhe_flwr.errors import ProtocolError, SettingsError
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import TrustedKeys
@@ -152,7 +152,7 @@ class Settings:
         self._check_sizes()
         self._check_target()
         self._check_draws()
-        _ = self.trusted  # raises for invalid keys
+        self._check_keys()
         self._check_terms()
 
     @cached_property
@@ -191,14 +191,16 @@ class Settings:
             )
 
     def remark(self, num_clients: int) -> str | None:
-        """Return a note if labels do not influence who volunteers among N clients, or None.
+        """Return a note if labels do not influence who volunteers among `num_clients` clients.
 
-        There is none either if all clients train.
+        None if they do, or if all clients train.
         """
-        volunteers = volunteers_of(self.determined.pool, self.num_participants, num_clients)
-        why = self.rule.remark(num_clients, volunteers)
+        announced = self.announced(0)  # no node learns this seed
+        why = self.rule.remark(num_clients, announced.num_volunteers(num_clients))
         if why is None or num_clients <= self.num_participants:
             return None
+        if not announced.allows_tries(num_clients):
+            return f"{why} So clients are chosen at random; connect more nodes."
         if self.determined.has_agent:
             return f"{why} So all nodes volunteer equally often; only agents balance rounds."
         return (
@@ -275,6 +277,11 @@ class Settings:
                 f"max_registered={self.max_registered} sealed keys do not fit in one message; at "
                 f"most {most} nodes can register with key_bits={self.key_bits}."
             )
+
+    def _check_keys(self) -> None:
+        if isinstance(self.trusted_keys, Iterator):  # it can be read only once
+            object.__setattr__(self, "trusted_keys", tuple(self.trusted_keys))
+        _ = self.trusted  # raises for invalid keys
 
     def _check_target(self) -> None:
         wanted: object = self.rule.target

@@ -243,17 +243,46 @@ class TestAMember:
             ClientSession(policy, before.with_ledger(ledger)).handle(other)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_no_order_of_requests_uses_a_pad_twice(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server sends old, changed and misdirected requests; each label has one vector, one sum."""
-    rng, nodes = generator(seed, "order"), federation(num_participants=12)
-    answer, hide, release = nodes.handle, Committee.hide, Committee.release
-    hidden, opened = defaultdict[Any, set[bytes]](set), defaultdict[Any, set[bytes]](set)
+def take_any_sequence(nodes: Nodes) -> None:
+    """Give each request the sequence number that its node expects, as a lying server would."""
+    answer = nodes.handle
 
     def handle(node_id: int, request: Any) -> Fields:
         latest = nodes.session(node_id).memory.sequence
         reply = answer(node_id, {**request, "sequence": latest + 1})
         return {**reply, "sequence": request["sequence"]}
+
+    nodes.handle = handle  # type: ignore[method-assign]
+
+
+def test_a_member_opens_sums_only_in_the_committee_under_which_it_registers() -> None:
+    """From the same place in several committees, members would encrypt their parts with one nonce.
+
+    The server would then learn the differences of these parts.
+    """
+    nodes = federation()
+    take_any_sequence(nodes)
+    outcome: Any = nodes.until(Stage.APPOINT)
+    replies = nodes.deliver(outcome)
+    first, *others = outcome.fields
+    for node_id, places in zip(others, [(1, 2, 3), (2, 3, 4)], strict=True):
+        nodes.handle(node_id, {**outcome.fields[node_id], "members": numbers(*places)})
+        assert member_of(nodes, node_id).place == 0
+    outcome = nodes.step(replies)
+    while outcome.header.stage != Stage.OPEN:
+        outcome = nodes.step(nodes.deliver(outcome))
+    nodes.handle(first, outcome.fields[first])
+    for node_id in others:
+        with pytest.raises(RefusedError, match="not a member of the committee"):
+            nodes.handle(node_id, outcome.fields[node_id])
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_order_of_requests_uses_a_pad_twice(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server sends old, changed and misdirected requests; each label has one vector, one sum."""
+    rng, nodes = generator(seed, "order"), federation(num_participants=12)
+    hide, release = Committee.hide, Committee.release
+    hidden, opened = defaultdict[Any, set[bytes]](set), defaultdict[Any, set[bytes]](set)
 
     def noted_hide(vault: Committee, keys: bytes, sum_name: SumName, values: Any) -> bytes:
         hidden[keys, sum_name].add(values.tobytes())
@@ -265,7 +294,7 @@ def test_no_order_of_requests_uses_a_pad_twice(seed: int, monkeypatch: pytest.Mo
         opened[member.pad_keys, rest[1]].add(request.covered + request.total + reply.sealed)
         return reply
 
-    nodes.handle = handle  # type: ignore[method-assign]
+    take_any_sequence(nodes)
     monkeypatch.setattr(Committee, "hide", noted_hide)
     monkeypatch.setattr(Committee, "release", noted_release)
     sent: list[tuple[int, Fields]] = []

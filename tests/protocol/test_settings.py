@@ -155,3 +155,22 @@ def test_trusted_keys_are_checked_and_not_announced() -> None:
     for name in (5, "keys.txt", Path("keys.txt"), b"key"):
         with pytest.raises(SettingsError, match=r"trusted_keys is a .*load_trusted_keys"):
             Settings(**VALID, trusted_keys=name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("num_participants", "num_clients", "determination", "note"),
+    [
+        (6, 18, None, "set determination=Tries(20)"),
+        (6, 30, Tries(20), "only agents balance rounds."),
+        (11, 13, Tries(20), "So clients are chosen at random; connect more nodes."),
+        (11, 11, None, None),
+        (12, 30, Tries(20), None),
+    ],
+)
+def test_a_remark_says_what_chance_decides(
+    num_participants: int, num_clients: int, determination: Tries | None, note: str | None
+) -> None:
+    """It advises tries only where an agent would have a choice."""
+    settings = Settings(num_participants=num_participants, determination=determination)
+    remark = settings.remark(num_clients)
+    assert remark is None if note is None else note in (remark or "")

@@ -19,6 +19,7 @@ from dubhe_flwr.protocol.node.memory import (
 from dubhe_flwr.protocol.node.policy import NodePolicy, read_label_counts
 from dubhe_flwr.protocol.node.settle import own_of, population_of, share_of_budget
 from dubhe_flwr.protocol.vaults import Seat, SumName
+from dubhe_flwr.protocol.vaults.committee import Member
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import (
     JoinReply,
@@ -29,7 +30,7 @@ from dubhe_flwr.protocol.wire.messages import (
     RegisterReply,
     RegisterRequest,
 )
-from dubhe_flwr.protocol.wire.roster import alias_digest, weight_of
+from dubhe_flwr.protocol.wire.roster import PUBLIC_KEY_BYTES, alias_digest, split, weight_of
 from dubhe_flwr.protocol.wire.statements import join_statement
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
 
@@ -124,8 +125,23 @@ def register(
         else None,
     )
     budget = joined.budget.charged(share_of_budget(joined, weight, request.num_joined))
-    keep(replace(joined, registered=registered, budget=budget))
+    member = _member_of(joined, seat_of(policy, joined), request)
+    keep(replace(joined, registered=registered, budget=budget, member=member))
     return reply
+
+
+def _member_of(joined: Membership, seat: Seat, request: RegisterRequest) -> Member | None:
+    """Return the node's place in the committee under which it registers, if it has one.
+
+    A server may have asked it to be in several. From another place, or for another roster, it must
+    open no sum: two members' parts of a sum could then share a nonce.
+    """
+    member, appointed = joined.member, request.committee
+    if member is None or appointed is None:
+        return None
+    own = list(split(appointed.member_keys, PUBLIC_KEY_BYTES))[member.place]
+    fits = (member.roster, seat.delivery_key.public_bytes) == (appointed.roster, own)
+    return member if fits else None
 
 
 def _last_state(joined: Membership, passed_on: bytes) -> tuple[float, ...] | None:

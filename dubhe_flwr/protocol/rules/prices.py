@@ -243,7 +243,7 @@ class Prices(Rule):
         return [Settled(probability, state=renewed) for probability in found]
 
     def remark(self, num_clients: int, num_volunteers: int) -> str | None:
-        """Return that the pool is too small for prices, or None."""
+        """Return why prices do not work: the pool is too small. None if they do."""
         if not self._drowns(num_volunteers):
             return None
         pool = min(num_volunteers, num_clients)

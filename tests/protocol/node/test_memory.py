@@ -159,6 +159,19 @@ def test_a_budget_outlasts_other_label_counts() -> None:
     assert [one.of((number, 1)).spent for number in (61, 62, 98)] == [0.0625, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("share", [1 / 36, 1 / 9])
+def test_labels_have_at_most_three_probabilities(share: float) -> None:
+    """A node takes another one only after five times as many sums, whenever it is asked to draw."""
+    budget, taken = LabelBudget(), []
+    for num_sums in range(1, 1000):  # also of noise alone, once the budget is spent
+        budget = budget.charged(share)
+        if not budget.keeps_probability:
+            budget = budget.drawn(0.5)
+            taken.append(num_sums)
+    assert taken == ([1, 5, 25] if share == 1 / 36 else [1, 5])
+    assert budget.is_spent(share)
+
+
 def test_a_spent_budget_has_room_for_no_sum() -> None:
     """Once the budget is spent, no sum fits, however little it costs."""
     budget = LabelBudget()

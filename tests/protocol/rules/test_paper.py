@@ -43,8 +43,8 @@ def test_given_thresholds_are_used(given_: Any, thresholds: Any) -> None:
         ((range(1, 30), "search"), "has 22876792454961 candidates, above 64"),
         (((5 * 10**8, 10**9), "search"), "reference_set is for 1000000000 classes; at most 4096"),
         (((1, 4097), {1: 0.5}), "at most 4096 are allowed"),
-        (((1, 2, 100), {1: 0.5, 2: 0.1}), "makes a registry of more than 4096 slots"),
-        ((range(1, 4097), {1: 0.5}), "makes a registry of more than 4096 slots"),
+        (((1, 2, 100), {1: 0.5, 2: 0.1}), "make a registry of more than 4096 slots"),
+        ((range(1, 4097), {1: 0.5}), "make a registry of more than 4096 slots"),
         (((1, 3), {1: 1.5}), "1.5"),
     ],
 )

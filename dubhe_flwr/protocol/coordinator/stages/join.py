@@ -151,16 +151,20 @@ class Join(Awaiting):
         report = report.without(names.keys() - kept, "beyond max_registered")
         context = context.reported(report)
         accepted = {n: told[n] for n in told if n in kept}
+        present = context.round.present
+        run = replace(
+            run,
+            aliases={
+                **{n: known[n] for n in known if n in present},
+                **{n: names[n] for n in accepted},
+            },
+            declined=(run.declined & present).difference(accepted) | declined,
+        )
+        context = replace(context, run=run)
         context, num_classes, others = _of_one_length(context, accepted)
         aliases = {n: names[n] for n in accepted if n not in others}
         declined.update(others)
-        present = context.round.present
-        run = replace(
-            context.run,
-            aliases={**{n: known[n] for n in known if n in present}, **aliases},
-            declined=(context.run.declined & present).difference(aliases) | declined,
-        )
-        context = replace(context, run=run)
+        context = replace(context, run=replace(run, declined=run.declined.union(others)))
         context.check_quorum(len(aliases), "part of the epoch", None)
         for reason, number in report.dropped.items():
             # Nodes that decline may be those with a rare class, so fewer of them matter.

@@ -101,6 +101,14 @@ class TestWhoStaysOut:
         named = {nodes.ids[1]: "1", nodes.ids[2]: "2"}
         assert report_of(nodes.play(2), "join").aliases == named
 
+    def test_a_node_cannot_take_another_nodes_alias(self) -> None:
+        """The rule holds whichever node has the smaller id."""
+        nodes = federation(registration_interval=1)
+        nodes.play(1)
+        alter(nodes, "join", lambda reply: {**reply, "alias": "7"}, nodes.ids[:1] + nodes.ids[9:])
+        assert report_of(nodes.play(2), "join").dropped == {"alias of another node": 4}
+        assert epoch_of(nodes).aliases[nodes.ids[7]] == "7"
+
     def test_an_alias_is_free_once_its_node_uses_another(self) -> None:
         """Two nodes swap aliases, and one takes the alias of a silent node."""
         nodes = federation(registration_interval=1)
@@ -170,11 +178,16 @@ class TestNumberOfClasses:
         """If each node returns its labels, or leaves out classes, most of them differ."""
         with pytest.raises(
             QuorumError,
-            match=r"Nodes disagree on the number of classes: .*\d classes at 1 node|2 nodes.* must "
+            match=r"Nodes disagree on .*: .*\d classes at (1 node|2 nodes).* must "
             r"return one count for each class, .* not the labels",
         ):
             self.coins(*lengths).play(1)
-        assert self.coins(*lengths, on_failure="random").play(1).fallback
+        nodes = self.coins(*lengths, on_failure="random")
+        out = wills(nodes, [0, 1, 2], lambda _round: False)
+        plan = nodes.play(1)
+        assert plan.fallback
+        assert not out & set(plan.participants)
+        assert set(plan.aliases) < set(map(str, range(len(lengths))))
 
     def test_the_largest_number_of_classes_wins_a_tie(self) -> None:
         """In a tie, the largest number wins, in any order: some nodes may lack the last classes."""
