@@ -151,6 +151,8 @@ def _study_own(
     console = Console()
     table = load_label_counts(label_counts, **of_table)
     console.print(table.summary, highlight=False, markup=False)
+    if not console.is_terminal:
+        console.print("Selecting clients, which takes about a minute.", highlight=False)
     with console.status("Selecting clients"):
         found = federation_study(table, **arguments)
     if json is not None:
