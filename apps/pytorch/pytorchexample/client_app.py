@@ -4,6 +4,7 @@ import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+from dubhe_flwr import count_labels
 from dubhe_flwr.clientapp import register_dubhe
 from pytorchexample.task import Net, load_own_data
 from pytorchexample.task import test as test_fn
@@ -13,7 +14,7 @@ app = ClientApp()
 
 
 def label_counts(context):
-    return torch.bincount(load_own_data(context)[0].dataset.tensors[1], minlength=10)
+    return count_labels(load_own_data(context)[0], num_classes=10)
 
 
 register_dubhe(app, label_counts)

@@ -7,6 +7,7 @@ from flwr.app import Context
 from flwr.client import Client, NumPyClient
 from flwr.clientapp import ClientApp
 
+from dubhe_flwr import count_labels
 from dubhe_flwr.clientapp import DubheMod
 from pytorchexample.task import Net, load_own_data, test, train
 
@@ -56,7 +57,7 @@ def client_fn(context: Context) -> Client:
 
 
 def label_counts(context):
-    return torch.bincount(load_own_data(context)[0].dataset.tensors[1], minlength=10)
+    return count_labels(load_own_data(context)[0], num_classes=10)
 
 
 app = ClientApp(client_fn=client_fn, mods=[DubheMod(label_counts)])

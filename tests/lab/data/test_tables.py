@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -157,9 +158,12 @@ def test_parquet_is_read_as_its_frame(
 
 
 def test_parquet_needs_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error passes on pandas' reason."""
-    monkeypatch.setattr(pd, "read_parquet", lambda _: (_ for _ in ()).throw(ImportError("pyarrow")))
-    check(tmp_path / "counts.parquet", "cannot be read: pyarrow")
+    """Without pyarrow, the error says how to install it, whether or not the file exists."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = tmp_path / "counts.parquet"
+    check(path, r"without pyarrow; run `pip install './apps/lab\[parquet\]'` .*--extra parquet")
+    path.write_bytes(b"PAR1")
+    check(path, "without pyarrow; run")
 
 
 def test_npy(tmp_path: Path) -> None:
@@ -171,9 +175,12 @@ def test_npy(tmp_path: Path) -> None:
     check(path, "give the path of a table")
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """The error passes on the operating system's reason."""
-    check(tmp_path / "counts.csv", "cannot be read: .*No such file")
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".npy", ".parquet"])
+def test_a_file_that_does_not_exist(suffix: str, tmp_path: Path) -> None:
+    """The error says so in words, whatever the file's type."""
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    check(tmp_path / f"counts{suffix}", rf"counts{suffix} does not exist; give the path of a table")
 
 
 def test_partitioner() -> None:
@@ -194,17 +201,24 @@ def test_summary_says_what_was_read() -> None:
     table = pd.concat([NAMED, NAMED.sum().to_frame("All").T]).rename_axis("site")
     text = table.assign(All=table.sum(axis=1)).to_csv()
     read, sizes, note = read_text(text).summary.splitlines()
-    assert read.endswith(" classes, 42 samples. Samples of each class: cat 11, dog 19, cow 12.")
+    assert read.endswith(" classes, 42 samples. Samples of each class: cat: 11, dog: 19, cow: 12.")
     assert sizes.startswith("Smallest client: north with 7 samples. Largest client: east with 18")
     assert note.startswith("Left out: column 'All', row 'All'. 'site' names the clients, and every")
     assert note.endswith("other column is a class; if one is not, give --classes FIRST..LAST.")
 
 
+def test_summary_names_the_columns_of_samples_that_were_left_out() -> None:
+    """A table with a row for each sample may say more about them."""
+    text = "client,label,age,sex\n1,a,30,f\n1,a,31,m\n2,b,30,f\n"
+    note = read_text(text, client_column="client", label_column="label").summary.splitlines()[-1]
+    assert note == "Each row is one sample. Left out: column 'age', column 'sex'."
+
+
 def test_summary_of_many_classes_is_short() -> None:
     """It shows where the classes begin and end."""
     summary = load_label_counts(np.full((3, 100), 2)).summary
-    assert "class: 0 6, 1 6, 2 6" in summary
-    assert "7 6, ..., 97 6, 98 6, 99 6." in summary
+    assert "class: 0: 6, 1: 6, 2: 6" in summary
+    assert "7: 6, ..., 97: 6, 98: 6, 99: 6." in summary
     assert len(summary.splitlines()) == 2
 
 

@@ -23,7 +23,7 @@ from dubhe_flwr.core.distribution import (
     global_distribution,
     label_distribution,
 )
-from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.errors import DataError, SettingsError
 from dubhe_flwr.protocol import Plan
 from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_flwr.protocol.node.session import ClientSession
@@ -167,6 +167,7 @@ def test_no_gain_is_promised_where_chance_selects() -> None:
     assert "So clients are chosen at random." in found.verdict
     assert "Tries(20)" in found.verdict
     assert "points" not in found.verdict
+    assert re.search(r"\bK = 4 +- +[0-9]", str(found))
     assert "strategy = Dubhe(" not in str(found)
     assert "leaves little choice" in study(counts, num_participants=12).verdict
     tried = study(counts, num_participants=4, determination=Tries(20))
@@ -247,7 +248,7 @@ def test_text_html_and_code_of_a_study() -> None:
     assert all(len(line) <= 80 and "…" not in line for line in str(found).splitlines())
     shown = " ".join(str(found).split())
     for told in (
-        "30 clients, 3 classes, 990 samples. Samples of each class: 0 700, 1 190, 2 100.",
+        "30 clients, 3 classes, 990 samples. Samples of each class: 0: 700, 1: 190, 2: 100.",
         "Smallest client: 2 with 10 samples. Largest client: 0 with 50 samples.",
         "The median client has 39 samples.",
         "The largest class has 7 times as many samples as the smallest (rho); clients differ by",
@@ -303,7 +304,7 @@ def test_sizes_count_as_the_strategy_weighs_them() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"num_participants": 40}, "num_participants=40 is above the number of nodes, 30;"),
+        ({"num_participants": 40}, "above the number of clients, 30; give --num-participants 30"),
         ({"num_participants": 5, "rule": Paper((1, 2, 10))}, "is for 10 classes, but label_counts"),
         ({"num_participants": 5, "rule": Prices(target=(0.5, 0.3, 0.2))}, "leave out the target"),
         ({"num_partcipants": 5}, "study takes no num_partcipants; did you mean num_participants?"),
@@ -314,6 +315,12 @@ def test_invalid_arguments_are_refused(given: dict[str, Any], sentence: str) -> 
     """Invalid arguments are refused in one sentence before anything is selected."""
     with pytest.raises(SettingsError, match="".join(sentence.split("?"))):
         study(SKEWED, **given)
+
+
+def test_a_single_class_leaves_nothing_to_balance() -> None:
+    """A table with samples of one class only is refused, and the class is named."""
+    with pytest.raises(DataError, match="All samples are in the class '1', so there is nothing"):
+        study([[0, 5], [0, 7], [0, 9]], num_participants=3)
 
 
 def test_the_command_gives_the_functions_figures(tmp_path: Path) -> None:
@@ -363,11 +370,12 @@ def test_options_say_how_to_read_a_table(tmp_path: Path) -> None:
     ended = call(*own, "--client-column=site", "--label-column=kind")
     assert ended.code == 0
     shown = " ".join(ended.out.split())
-    assert (
-        "30 clients, 3 classes, 990 samples. Samples of each class: a 700, b 190, c 100." in shown
-    )
+    assert "Samples of each class: a: 700, b: 190, c: 100." in shown
     refused = call(*own, "--client-column=site", "--label-column=kind", "--num-participants=40")
     assert refused.out.startswith("30 clients, 3 classes, 990 samples.")  # before it selects
+    takes = "Selecting clients, which takes about a minute."
+    assert takes in shown
+    assert takes not in refused.out
     assert "num_participants=40 is above" in refused.err
     found = study(file, num_participants=5, key_bits=512, client_column="site", label_column="kind")
     assert found.read.startswith("30 clients, 3 classes, 990 samples. ")

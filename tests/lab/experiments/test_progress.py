@@ -46,6 +46,14 @@ def test_a_file_gets_a_few_lines_per_method() -> None:
     assert len(lines) == 10
 
 
+def test_one_method_and_one_round_are_singular() -> None:
+    """The heading of a single method with a single round has no plural."""
+    file = StringIO()
+    with compare_progress(Console(file=file), small_settings(methods=("random",), num_rounds=1)):
+        pass
+    assert file.getvalue() == "digits: 1 method, 1 round each\n"
+
+
 SIZES = {"num_clients": 20, "num_participants": 4, "tries": 4, "num_rounds": 2}
 SETTINGS = StudySettings.of(**SIZES, encrypted=True, key_bits=512)
 

@@ -22,7 +22,7 @@ small model on handwritten digits and takes a minute or two:
 
     [bold]dubhe compare[/bold]
 
-Or compare the selected data only, in less than a minute and without PyTorch:
+Or compare the selected data only, in about a minute and without PyTorch:
 
     [bold]dubhe study[/bold]
 

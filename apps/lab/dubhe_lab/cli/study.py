@@ -15,6 +15,7 @@ from dubhe_flwr.protocol.settings import Settings
 from dubhe_lab.cli.options import command, say_written, writable_file
 from dubhe_lab.data import load_label_counts
 from dubhe_lab.experiments import StudySettings
+from dubhe_lab.experiments.my_federation import check_table
 from dubhe_lab.experiments.my_federation import study as federation_study
 from dubhe_lab.experiments.progress import study_progress
 from dubhe_lab.experiments.settings import RULES, FederationSettings, SelectionSettings
@@ -151,6 +152,9 @@ def _study_own(
     console = Console()
     table = load_label_counts(label_counts, **of_table)
     console.print(table.summary, highlight=False, markup=False)
+    check_table(table, protocol.num_participants)
+    if not console.is_terminal:
+        console.print("Selecting clients, which takes about a minute.", highlight=False)
     with console.status("Selecting clients"):
         found = federation_study(table, **arguments)
     if json is not None:

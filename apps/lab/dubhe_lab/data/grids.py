@@ -113,7 +113,14 @@ def read_grid(source: Any, *, heading: bool) -> Grid:
         why = "its name has to end in .csv, .tsv, .parquet or .npy"
     except DataError:
         raise
-    except (ImportError, OSError, ValueError, EOFError) as error:
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist; give the path of a table.") from None
+    except ImportError:
+        raise DataError(
+            f"{path} cannot be read without pyarrow; run `pip install './apps/lab[parquet]'` in a "
+            "clone, or `uv run --no-dev --package dubhe-lab --extra parquet dubhe study ...`."
+        ) from None
+    except (OSError, ValueError, EOFError) as error:
         why = " ".join(str(error).split())[:200].rstrip(".")
     raise DataError(f"{path} cannot be read: {why}; give the path of a table, as CSV in UTF-8.")
 

@@ -27,7 +27,7 @@ class LabelCounts:
     --------
     >>> counts = np.array([[9, 0], [2, 2]])
     >>> print(LabelCounts(counts, ("cat", "dog"), ("north", "south")).summary)
-    2 clients, 2 classes, 13 samples. Samples of each class: cat 11, dog 2.
+    2 clients, 2 classes, 13 samples. Samples of each class: cat: 11, dog: 2.
     Smallest client: south with 4 samples. Largest client: north with 9 samples.
     """
 
@@ -41,7 +41,7 @@ class LabelCounts:
         """Two lines about what was read, and the note."""
         sizes, totals = self.counts.sum(axis=1), self.counts.sum(axis=0)
         small, large = int(sizes.argmin()), int(sizes.argmax())
-        each = (f"{name} {own}" for name, own in zip(self.classes, totals, strict=True))
+        each = (f"{name}: {own}" for name, own in zip(self.classes, totals, strict=True))
         of_clients = (
             f"Smallest client: {self.clients[small]} with {sizes[small]} samples. "
             f"Largest client: {self.clients[large]} with {sizes[large]} samples."

@@ -82,6 +82,16 @@ def _find_clients(grid: Grid) -> str:
     """Return the first column if it names the clients beyond doubt."""
     first, *others = grid.headings
     if len(others) < 2:
+        names = grid.cells[first]
+        are_clients = names.is_unique and (
+            names.map(words.is_word).all() or words.names_clients(first)
+        )
+        is_label = words.names_rows(first) or words.names_rows(others[0])
+        if are_clients and not is_label and are_counts(grid.cells[others[0]]):
+            raise DataError(
+                f"{grid.name} has one column of counts, {others[0]!r}; give a column for each of "
+                "at least two classes."
+            )
         client, label = (*others, first) if words.names_rows(first) else (first, *others)
         raise DataError(
             f"{grid.name} has two columns; give --client-column {quote(client)} --label-column "
@@ -130,13 +140,20 @@ def _is_crosstab(first: str, others: Sequence[str], cells: Sequence[str]) -> boo
     return is_heading and len(cells) >= _MANY * len(others) and no_ties < 1e-3
 
 
-def _refused(grid: Grid, rows: pd.DataFrame, why: str) -> DataError:
-    """Return an error that says how to name the columns, in the words of this table."""
+def _refused(
+    grid: Grid, rows: pd.DataFrame, why: str, known_client: str | None = None
+) -> DataError:
+    """Return an error that says how to name the columns, in the words of this table.
+
+    If the column of clients is known, naming it again would not help, so the classes are named too.
+    """
     first, *others = grid.headings
     are_names = (
         own for own in grid.headings if rows[own].map(words.is_word).all() and rows[own].is_unique
     )
-    client = next((own for own in are_names if not words.names_rows(own)), first)
+    client = known_client
+    if client is None:
+        client = next((own for own in are_names if not words.names_rows(own)), first)
     label = next((own for own in others if words.names_rows(own)), None)
     counts: list[str] = []  # the last columns that stand together, hold counts and look like it
     for heading in reversed(grid.headings):
@@ -146,7 +163,8 @@ def _refused(grid: Grid, rows: pd.DataFrame, why: str) -> DataError:
         elif len(counts) >= 2:
             break
     told, classes = f"--client-column {quote(client)}", f"--classes {_range(counts)}"
-    if len(counts) >= 2 and {*grid.headings} - {client, *counts}:
+    has_more = len(counts) >= 2 and {*grid.headings} - {client, *counts}
+    if has_more or known_client is not None:
         told += f" {classes}"
     long = "--client-column and --label-column"
     if label is not None:
@@ -208,7 +226,9 @@ def _check_columns(
 ) -> None:
     """Refuse unconfirmed columns that look like something other than classes."""
     if all(map(words.names_clients, columns)):
-        raise _refused(grid, rows, f"{shown(columns)} may be clients; transpose the table then, or")
+        raise _refused(
+            grid, rows, f"{shown(columns)} may be clients; transpose the table then, or", client
+        )
     for at, (name, column) in enumerate(zip(columns, counts.T, strict=True)):
         # Without a heading, nothing shows that the first column after the names holds counts.
         is_bare = grid.kind == "file without heading" and at == 0 and client is not None
@@ -225,13 +245,15 @@ def _check_columns(
             what = "has the same number in every row; leave it out if it is a setting, or"
         else:
             continue
-        raise _refused(grid, rows, f"the column {name!r} {what}")
+        raise _refused(grid, rows, f"the column {name!r} {what}", client)
     if len(counts) >= 2 and (abs(counts.sum(axis=1) - 100) <= 2).all():  # they may be rounded
         why = "every row adds up to about 100, as percentages do; write counts, or"
-        raise _refused(grid, rows, why)
+        raise _refused(grid, rows, why, client)
     begins = [str(number) for number in counts[:1].ravel()]
     if grid.kind == "file" and len(columns) >= 4 and words.count_up(begins):
-        raise _refused(grid, rows, f"{rows.index[0]} may be a second heading; leave it out, or")
+        raise _refused(
+            grid, rows, f"{rows.index[0]} may be a second heading; leave it out, or", client
+        )
 
 
 def _names(name: str, cells: "pd.Series[str]") -> list[str]:

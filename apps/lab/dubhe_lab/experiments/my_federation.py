@@ -19,7 +19,7 @@ from dubhe_flwr.core.distribution import (
     label_distribution,
 )
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.errors import DataError, SettingsError
 from dubhe_flwr.protocol import Fields, NodeFailure, Plan, Stage, StageReport
 from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_flwr.protocol.node.policy import NodePolicy
@@ -27,10 +27,10 @@ from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.simulated_nodes import answer
 from dubhe_lab.baselines import GreedySelector, RandomSelector
-from dubhe_lab.data import load_label_counts
+from dubhe_lab.data import LabelCounts, load_label_counts
 from dubhe_lab.data.measures import average_emd, coverage, imbalance_ratio
 from dubhe_lab.experiments.registrations import drawn_rounds, has_lasting_noise, registrations
-from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
+from dubhe_lab.experiments.study import check_participants, rounds_in_memory, simulated_nodes
 from dubhe_lab.report.federation import Cost, FederationStudy, Reached
 
 _ROUNDS: Final = 200
@@ -75,7 +75,8 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     Raises
     ------
     DataError
-        If the table cannot be read, or can be read in two ways; the message says what to do.
+        If the table cannot be read, can be read in two ways, or has samples of one class only; the
+        message says what to do.
     SettingsError
         If an argument is invalid.
 
@@ -88,7 +89,7 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     table = load_label_counts(label_counts, **of_table)
     counts = table.counts
     settings = DubheArguments(**arguments)
-    settings.check_federation(len(counts))
+    check_table(table, settings.num_participants)
     if settings.rule.target is not None:
         raise SettingsError("A study measures the distance from uniform; leave out the target.")
     if settings.rule.num_classes not in {None, counts.shape[1]}:
@@ -145,6 +146,16 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
         },
         lasting_range=lasting,
     )
+
+
+def check_table(table: LabelCounts, num_participants: int) -> None:
+    """Refuse to select more clients than there are, or among samples of a single class."""
+    check_participants(num_participants, len(table.clients))
+    if len(held := np.flatnonzero(table.counts.sum(axis=0))) == 1:
+        raise DataError(
+            f"All samples are in the class {table.classes[held[0]]!r}, so there is nothing to "
+            "balance; give a table with samples of at least two classes."
+        )
 
 
 def _swept(

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from dubhe_flwr.adapter.exchanges import counted
 from dubhe_lab.experiments.settings import STUDIED, CompareSettings, StudySettings
 from dubhe_lab.report.methods import method_label
 
@@ -78,7 +79,8 @@ def compare_progress(console: Console, settings: CompareSettings) -> Iterator[On
     last = settings.num_rounds
     told = {*range(0, last, -(-last // _LINES)), last}
     with progress_of(console, len(settings.methods) * last) as progress:
-        progress.say(f"{settings.dataset}: {len(settings.methods)} methods, {last} rounds each")
+        methods = counted(len(settings.methods), "method", "methods")
+        progress.say(f"{settings.dataset}: {methods}, {counted(last, 'round', 'rounds')} each")
 
         def update(method: str, server_round: int, accuracy: float | None) -> None:
             label = method_label(method)

@@ -8,7 +8,7 @@ verdict holds.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from html import escape
 from io import StringIO
 from math import isfinite
@@ -167,8 +167,12 @@ class FederationStudy:
     @property
     def chance(self) -> str | None:
         """Why labels do not influence who trains, so that only chance is at work; else None."""
-        has_agent = self.arguments.determined.has_agent
-        return None if has_agent else self.arguments.remark(self.num_clients)
+        return self._chance_with(self.arguments.num_participants)
+
+    def _chance_with(self, wanted: int) -> str | None:
+        """Return the same for another number of participants."""
+        arguments = replace(self.arguments, num_participants=wanted)
+        return None if arguments.determined.has_agent else arguments.remark(self.num_clients)
 
     @property
     def helps(self) -> str:
@@ -361,7 +365,7 @@ class FederationStudy:
         swept = [
             (
                 f"K = {wanted}",
-                _points(self._points_of(of)),
+                "-" if self._chance_with(wanted) else _points(self._points_of(of)),
                 *(f"{of[name].lasting:.2f}" for name in ("random", "dubhe")),
                 *(f"{of[name].distance:.2f}" for name in ("random", "dubhe")),
             )
