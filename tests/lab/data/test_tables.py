@@ -207,13 +207,6 @@ def test_summary_says_what_was_read() -> None:
     assert note.endswith("other column is a class; if one is not, give --classes FIRST..LAST.")
 
 
-def test_summary_names_the_columns_of_samples_that_were_left_out() -> None:
-    """A table with a row for each sample may say more about them."""
-    text = "client,label,age,sex\n1,a,30,f\n1,a,31,m\n2,b,30,f\n"
-    note = read_text(text, client_column="client", label_column="label").summary.splitlines()[-1]
-    assert note == "Each row is one sample. Left out: column 'age', column 'sex'."
-
-
 def test_summary_of_many_classes_is_short() -> None:
     """It shows where the classes begin and end."""
     summary = load_label_counts(np.full((3, 100), 2)).summary

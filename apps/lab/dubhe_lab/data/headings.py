@@ -37,10 +37,6 @@ _NUMBERING: Final = _set("code id idx index indices nr number row unnamed")
 _ATTRIBUTES: Final = _set(
     "age beds date fold lat latitude lon longitude month postcode round seed split time year zip"
 )
-_OF_SAMPLES: Final = _set(
-    "age birthday code date filename id idx index latitude longitude month path postcode sex year "
-    "zip"
-)
 _SHARES: Final = _set("average avg fraction mean pct percent percentage proportion rate share")
 _MISSING: Final = {"", "na", "nan", "nat", "n/a", "n.a.", "null", "inf", "infinity", "missing"}
 
@@ -114,22 +110,6 @@ def is_no_class(heading: str) -> bool:
     if not own or heading[-1:].isdecimal():  # class_0
         return False
     return own[-1] in _NUMBERING or (len(own) == 1 and own[0] in _CLIENTS | _ROWS | _ATTRIBUTES)
-
-
-def describes_samples(heading: str, cells: Sequence[str]) -> bool:
-    """Return whether a column tells something about each sample, and cannot count samples.
-
-    Either its heading is a singular such as `age` or `patient_id`, or its cells are words that do
-    not all end in a number, as `n=25` does.
-    """
-    own = _words(heading)
-    amounts = _SHARES | _STATISTICS | _TOTALS | {"n", "num", "size", "count"}
-    if is_total(heading) or not amounts.isdisjoint(own):
-        return False
-    if own and own[-1] in _OF_SAMPLES and heading[-1:].isalpha() and heading[-1:] not in "sS":
-        return True
-    told = [cell for cell in cells if not is_missing(cell)]
-    return all(map(is_word, told)) and any(not cell[-1].isdecimal() for cell in told)
 
 
 def are_ascending(cells: Sequence[str]) -> bool:

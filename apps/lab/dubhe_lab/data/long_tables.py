@@ -15,13 +15,10 @@ def is_long(grid: Grid) -> bool:
 
 
 def read_long(grid: Grid, client_column: str, label_column: str) -> LabelCounts:
-    """Return the label counts; raises `DataError` for a column that may or may not hold counts."""
+    """Return the label counts; raises `DataError` for a third column without counts."""
     client, label = grid.column(client_column), grid.column(label_column)
     rest = [own for own in grid.headings if own not in {client, label}]
     rest = [own for own in rest if not _numbers_rows(own, grid.cells[own])]
-    ignored = [own for own in rest if words.describes_samples(own, grid.cells[own].tolist())]
-    if len(ignored) == len(rest):
-        rest = []
     if client == label or len(rest) > 1 or not all(map(words.is_total, rest)):
         raise DataError(
             f"{grid.name} has the columns {shown(grid.headings)}; keep one for the client, one for "
@@ -35,11 +32,6 @@ def read_long(grid: Grid, client_column: str, label_column: str) -> LabelCounts:
         }
     )
     again = long[long.duplicated(["client", "label"])]
-    if ignored and not len(again):
-        raise DataError(
-            f"{grid.name}: no client has two rows with the same label, so rows may not be samples; "
-            f"leave out {shown(ignored)} if they are."
-        )
     if rest and len(again):
         raise DataError(
             f"{grid.name}, {again.index[0]}: client {str(again['client'].iloc[0])!r} has a second "
@@ -50,9 +42,7 @@ def read_long(grid: Grid, client_column: str, label_column: str) -> LabelCounts:
     wide = long.pivot_table("count", "client", "label", aggfunc="sum", fill_value=0)
     counts, clients = wide.to_numpy(dtype="int64"), tuple(map(str, wide.index))
     check_counts(counts, grid.name, [f"client {name!r}" for name in clients], totals=())
-    left_out = shown(f"column {own!r}" for own in ignored)
-    note = f"Each row is one sample. Left out: {left_out}." if ignored else ""
-    return LabelCounts(counts, tuple(map(str, wide.columns)), clients, note)
+    return LabelCounts(counts, tuple(map(str, wide.columns)), clients)
 
 
 def _numbers_rows(heading: str, cells: "pd.Series[str]") -> bool:

@@ -47,7 +47,7 @@ def load_label_counts(
         says which are.
     label_column : str, optional
         The heading of the column of labels in a long table, whose clients are in
-        ``client_column`` (default: "client"). Other columns are ignored if they cannot be counts.
+        ``client_column`` (default: "client").
     classes : str, optional
         ``"FIRST..LAST"``: these two columns and all between them are counts, whatever they look
         like; other columns are ignored.
