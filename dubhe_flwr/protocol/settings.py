@@ -185,7 +185,7 @@ class Settings:
         if self.num_participants > num_nodes:
             raise SettingsError(
                 f"num_participants={self.num_participants} is above the number of nodes, "
-                f"{num_nodes}; select fewer, or connect more nodes. In a simulation, set "
+                f"{num_nodes}; select {num_nodes} or fewer, or connect more. In a simulation, set "
                 "--federation-config 'num-supernodes=N' of flwr run, or num_supernodes of "
                 "run_in_process and run_simulation."
             )

@@ -109,7 +109,7 @@ def test_study_writes_no_file_unless_asked(tmp_path: Path, monkeypatch: pytest.M
         ("study --reference-set 1,52", "reference_set does not apply to rule=prices; leave one of"),
         ("study --rule paper --num-classes 8", "not 8; make 8 its largest size."),
         ("study --num-classes 4 --target 0.5,0.5", "target has 2 shares for 4 classes"),
-        ("study --num-clients 10", "give --num-participants 10 or fewer."),
+        ("study --num-clients 10", "select 10 or fewer"),
         ("study --num-classes 1", "num_classes=1 must be at least 2."),
         ("study --reference-set 1,two", "reference_set='1,two' must be numbers"),
         ("study --figure a.jpg", "figure='a.jpg' has to end in .png."),

@@ -304,7 +304,7 @@ def test_sizes_count_as_the_strategy_weighs_them() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"num_participants": 40}, "above the number of clients, 30; give --num-participants 30"),
+        ({"num_participants": 40}, "above the number of nodes, 30; select 30 or fewer"),
         ({"num_participants": 5, "rule": Paper((1, 2, 10))}, "is for 10 classes, but label_counts"),
         ({"num_participants": 5, "rule": Prices(target=(0.5, 0.3, 0.2))}, "leave out the target"),
         ({"num_partcipants": 5}, "study takes no num_partcipants; did you mean num_participants?"),

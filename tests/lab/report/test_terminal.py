@@ -42,23 +42,6 @@ def test_the_table_of_a_comparison() -> None:
         assert text in shown(table)
 
 
-@pytest.mark.parametrize(
-    ("tries", "names"),
-    [
-        (None, ["Dubhe", "Dubhe (paper) H=20"]),
-        (20, ["Dubhe H=20", "Dubhe (paper) H=20"]),
-        (1, ["Dubhe", "Dubhe (paper) H=1"]),
-    ],
-)
-def test_the_table_names_the_tries(tries: int | None, names: list[str]) -> None:
-    """The paper's rule tries 20 times unless told otherwise; with one try, Dubhe needs no agent."""
-    methods = dict.fromkeys(("dubhe", "dubhe-paper", "powd"), RESULTS.methods["dubhe"])
-    told = replace(RESULTS, config={**RESULTS.config, "tries": tries}, methods=methods)
-    table = summary_table(told)
-    assert [row[0].replace("\n", " ") for row in table.rows] == [*names, "Power-of-Choice"]
-    assert "losses" in shown(table)  # and not folded
-
-
 def test_the_table_counts_evaluations_where_there_are_any() -> None:
     """Evaluations replace the training time, so that the table fits 80 columns."""
     asking = replace(RESULTS.methods["greedy"], evaluations=1600)

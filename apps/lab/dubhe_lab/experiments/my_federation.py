@@ -25,12 +25,13 @@ from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.selector import Selector
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.simulated_nodes import answer
 from dubhe_lab.baselines import GreedySelector, RandomSelector
 from dubhe_lab.data import LabelCounts, load_label_counts
 from dubhe_lab.data.measures import average_emd, coverage, imbalance_ratio
 from dubhe_lab.experiments.registrations import drawn_rounds, has_lasting_noise, registrations
-from dubhe_lab.experiments.study import check_participants, rounds_in_memory, simulated_nodes
+from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_lab.report.federation import Cost, FederationStudy, Reached
 
 _ROUNDS: Final = 200
@@ -89,7 +90,7 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     table = load_label_counts(label_counts, **of_table)
     counts = table.counts
     settings = DubheArguments(**arguments)
-    check_table(table, settings.num_participants)
+    check_table(table, settings)
     if settings.rule.target is not None:
         raise SettingsError("A study measures the distance from uniform; leave out the target.")
     if settings.rule.num_classes not in {None, counts.shape[1]}:
@@ -148,9 +149,9 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     )
 
 
-def check_table(table: LabelCounts, num_participants: int) -> None:
+def check_table(table: LabelCounts, settings: Settings) -> None:
     """Refuse to select more clients than there are, or among samples of a single class."""
-    check_participants(num_participants, len(table.clients))
+    settings.check_federation(len(table.clients))
     if len(held := np.flatnonzero(table.counts.sum(axis=0))) == 1:
         raise DataError(
             f"All samples are in the class {table.classes[held[0]]!r}, so there is nothing to "

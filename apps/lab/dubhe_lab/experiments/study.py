@@ -54,15 +54,6 @@ def tell_nobody(*_what: object) -> None:
     """Ignore the progress: the default callback."""
 
 
-def check_participants(wanted: int, num_clients: int) -> None:
-    """Refuse to select more clients than a federation has."""
-    if wanted > num_clients:
-        raise SettingsError(
-            f"num_participants={wanted} is above the number of clients, {num_clients}; give "
-            f"--num-participants {num_clients} or fewer."
-        )
-
-
 def selector_of(method: str, settings: ExperimentSettings, federation: Federation) -> Selector[Any]:
     """Return the selector of one of `METHODS`; label oracles get the federation's label shares."""
     if method in DUBHE:
@@ -98,8 +89,7 @@ def study(
             f"{seeing[0]} selects by the losses of a model, which a study does not train; use "
             "`dubhe compare`."
         )
-    wanted = settings.protocol_settings().num_participants  # which checks the other settings
-    check_participants(wanted, settings.federation.num_clients)
+    settings.protocol_settings().check_federation(settings.federation.num_clients)
     federation = draw_federation(settings)
     results = StudyResults(
         config={**settings.flat(), **provenance(_PACKAGES)},

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dubhe_flwr.rules import Paper, Prices, Rule
 from dubhe_lab.report.methods import method_label, server_learns
 from dubhe_lab.report.results import (
     ComparisonResults,
@@ -43,23 +42,11 @@ def summary_table(results: ComparisonResults) -> Table:
     table = _table(results, cells)
     # The last column shows which methods are oracles, so their names need not.
     rows = [
-        (_with_tries(row[0], name, results.config.get("tries")), *row[1:], server_learns(name))
+        (row[0].removesuffix(" (oracle)"), *row[1:], server_learns(name))
         for name, row in zip(results.methods, table.rows, strict=True)
     ]
     caption = f"{table.caption}; seconds and KB per round"
     return Table(caption, (*table.columns, "Server\nlearns"), rows)
-
-
-def _with_tries(label: str, method: str, tries: int | None) -> str:
-    """Return a method's name, with H below it where an agent chooses among tries.
-
-    In one line, the table would not fit 80 columns.
-    """
-    if not method.startswith("dubhe"):
-        return label.removesuffix(" (oracle)")
-    rule: Rule = Prices() if method == "dubhe" else Paper((1, 2, 10))
-    number = tries or rule.determination(num_participants=20).number
-    return f"{label}\nH={number}" if number > 1 or method != "dubhe" else label
 
 
 def _selection_bytes(of: MethodResult) -> int:
