@@ -65,7 +65,7 @@ _SEEDS: Final = {
     "SGD": tuple(range(10)),
     "SGD, server momentum 0.9": tuple(range(7)),
     "Adam": (0, 1, 2),
-    _CIFAR10: (0,),
+    _CIFAR10: (0, 1, 2),
     _LONGER: (0,),
 }
 _FEW_METHODS: Final = (
