@@ -48,7 +48,6 @@ def spent(grid: Any) -> dict[int, tuple[object, ...]]:
         found[int(context.node_config["partition-id"])] = (
             replace(memory.allowance, day=0),
             memory.budget.spent,
-            registered.num_draws,
             registered.num_sums,
         )
     return found

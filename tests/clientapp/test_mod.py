@@ -30,7 +30,7 @@ from dubhe_flwr.rules import Paper
 HELLO = Envelope(bytes(16), "hello", 1)
 JOINING = Envelope(b"e" * 16, "join", 1)
 RULE = Paper((1, 2, NUM_CLASSES), {1: 0.7, 2: 0.2})
-JOIN = JoinRequest(RULE.name, RULE.to_json(), 6, 512, 100, 3, 100)
+JOIN = JoinRequest(RULE.name, RULE.to_json(), 6, 512, 100, 3)
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, read_label_c
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.rules import Paper, Prices
 
-ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 2048, 1000, 3, 1000)
+ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 2048, 1000, 3)
 ANY_CLASSES = replace(ANNOUNCED, rule="prices", rule_settings=Prices().to_json())
 
 
