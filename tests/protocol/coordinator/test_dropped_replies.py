@@ -22,6 +22,7 @@ from dubhe_flwr.protocol.coordinator.dropped_replies import remedy
         ({"no data": 9}, "label_counts returned only zeros"),
         ({"owner's daily limit": 9}, "raise max_epochs_per_day"),
         ({"unwilling": 8, "invalid label counts": 1}, None),
+        ({"invalid label counts": 8, "unwilling": 1}, None),
         ({"no data": 2, "refuses parameters": 7}, "set key_bits"),
     ],
 )
