@@ -58,7 +58,10 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
             f"an array of them, or name their column if it is not {label!r}."
         ) from None
     if labels.ndim != 1:
-        raise DataError(f"The labels have shape {labels.shape}, not (M,): {_remedy(labels)}.")
+        raise DataError(
+            f"The labels have shape {labels.shape}, not (M,): give one whole number for each "
+            "sample."
+        )
     with np.errstate(invalid="ignore"):  # a missing label is refused below
         whole = labels.astype(np.int64) if labels.dtype.kind in "iufb" else np.empty(0)
     if labels.dtype.kind in "US" or (labels.size and all(isinstance(x, str) for x in labels)):
@@ -77,22 +80,6 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
             f"{num_classes} requires; raise num_classes, or number the classes from 0."
         )
     return np.bincount(whole, minlength=num_classes)
-
-
-def _remedy(labels: NDArray[Any]) -> str:
-    """Return advice on what to pass instead of an array that is not a vector."""
-    if labels.ndim == 0:
-        return "give one whole number for each sample"
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        return "give labels[:, 0]"
-    if labels.ndim == 2 and labels.shape[1] > 1 and np.isin(labels, (0, 1)).all():
-        if (labels.sum(axis=1) == 1).all():
-            return "they are one-hot; give labels.argmax(axis=1)"
-        return (
-            "each sample has several labels; have label_counts return labels.sum(axis=0), which "
-            "counts each sample once for each of its labels"
-        )
-    return "give one whole number for each sample; these look like features"
 
 
 def labels_of(data: Any, label: str) -> Any:

@@ -6,6 +6,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dubhe_flwr.protocol.log import warn_once
+
 # Neither Flower nor Ray calls home from a test.
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -21,6 +23,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("dubhe", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("few-examples", settings.get_profile("dubhe"), max_examples=10)
 settings.load_profile("dubhe")
+
+
+@pytest.fixture(autouse=True)
+def warnings_of_this_test() -> None:
+    """Let each test see the warnings that an earlier one saw."""
+    warn_once.cache_clear()
 
 
 @pytest.fixture

@@ -25,15 +25,16 @@ planned, the main thread first stops the planning thread.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from logging import INFO, WARNING
+from logging import INFO
 from threading import Condition, Event, Thread
 from time import monotonic
 from typing import Any, Final
 
-from dubhe_flwr.adapter.exchanges import Exchanges, counted, write_log
+from dubhe_flwr.adapter.exchanges import Exchanges, counted
 from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.errors import DubheError, QuorumError
 from dubhe_flwr.protocol import Batch, Plan, Replies, Stage
+from dubhe_flwr.protocol.log import logger
 from dubhe_flwr.protocol.selector import Selector
 
 Present = Callable[[], Collection[int]]
@@ -52,11 +53,11 @@ _ASSUMED_EXCHANGES: Final = 2  # exchanges assumed for a kind of selection that 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRound:
-    """A round planned ahead: its plan, the selector's state after it, and its log lines."""
+    """A round planned ahead: its plan, the selector's state after it, and its warnings."""
 
     plan: Plan
     state: Any
-    log_lines: Sequence[tuple[int, str]] = ()
+    warnings: Sequence[str] = ()
 
 
 class _StoppedError(Exception):
@@ -79,8 +80,8 @@ class PlansAhead:
         self._head_start = 0.0  # seconds from then on until other nodes are asked
         self._is_awaited = False  # whether a round waits for its plan
         self._is_running = False
-        self._failure: Sequence[tuple[int, str]] = ()  # log lines that say why planning failed
-        self._log_lines: list[tuple[int, str]] = []  # of the round that the thread plans now
+        self._failure: Sequence[str] = ()  # warnings that say why planning failed
+        self._warnings: list[str] = []  # of the round that the thread plans now
         self._waits_for = ""
 
     def learn(self, plan: Plan) -> None:
@@ -160,8 +161,8 @@ class PlansAhead:
             self._changed.wait_for(lambda: not self._is_running)
             last, state = self._end or (server_round, state)
             for line in self._failure if server_round == last + 1 else ():
-                write_log(*line)
-            self._end, self._failure, self._log_lines = None, (), []
+                logger.warning(line)
+            self._end, self._failure, self._warnings = None, (), []
             self._planned.clear()
         return state
 
@@ -175,7 +176,7 @@ class PlansAhead:
         """Plan round after round until none is due."""
         try:
             while True:
-                self._log_lines = []
+                self._warnings = []
                 training = self._training
                 due = self._next_due(training, last_round, present())
                 if due is not None:
@@ -186,12 +187,12 @@ class PlansAhead:
             self._ended(error)
 
     def _ended(self, error: BaseException) -> None:
-        """Notify all waiting threads that this one has ended, and keep log lines that say why."""
+        """Notify all waiting threads that this one has ended, and keep warnings that say why."""
         with self._changed:
             self._is_running = False
             if not isinstance(error, _StoppedError):
                 reason = str(error) or type(error).__name__
-                self._failure = (*self._log_lines, (WARNING, _NOT_PLANNED % reason))
+                self._failure = (*self._warnings, _NOT_PLANNED % reason)
             self._changed.notify_all()
 
     def _may_end(self, training: int) -> bool:
@@ -242,14 +243,14 @@ class PlansAhead:
             may_spread = rounds_left > max(1, next(exchanges_left))
             return (self._spread if may_spread else self._send)(batch, send)
 
-        log_lines = self._log_lines
-        exchanges = Exchanges(self._selector, state, lambda *line: log_lines.append(line))
+        warnings = self._warnings
+        exchanges = Exchanges(self._selector, state, warnings.append)
         last, planned = server_round - 1, dict[int, PlannedRound]()
         try:
             plan = exchanges.finish(batch, exchange)
             if not plan.fallback:
                 last = server_round
-                planned[last] = PlannedRound(plan, exchanges.state, log_lines)
+                planned[last] = PlannedRound(plan, exchanges.state, warnings)
         finally:
             self._keep(last, exchanges.state, planned)
         if plan.fallback:  # the round gets another chance when its turn comes

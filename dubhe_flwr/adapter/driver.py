@@ -15,20 +15,21 @@ from typing import Any, Final, Protocol, TypeVar
 
 from dubhe_flwr.adapter.ahead import PlansAhead
 from dubhe_flwr.adapter.arguments import Options
-from dubhe_flwr.adapter.exchanges import Exchanges, counted, log_plan, write_log
+from dubhe_flwr.adapter.exchanges import Exchanges, counted, log_plan
 from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.adapter.resume import Run
-from dubhe_flwr.adapter.transport import WarnOnceFilter, after
+from dubhe_flwr.adapter.transport import after
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Plan, Replies
+from dubhe_flwr.protocol.log import logger, warn_once
 from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.simulated_nodes import SimulatedNodes
 
 ReplyT = TypeVar("ReplyT")
 
 _TRAINS_OTHERS: Final = (
-    "dubhe: the wrapped strategy trains %s of the %s selected clients, and %s that were not "
-    "selected; configure it to train every client that it receives"
+    "dubhe: the wrapped strategy does not train exactly the selected clients; configure it to "
+    "train every client that it receives"
 )
 _NOT_ASKED: Final = (
     "dubhe: round %s was NOT selected by Dubhe: it was not asked; if you override configure_train, "
@@ -78,9 +79,8 @@ class SelectionDriver:
         self.expected_nodes = selector.num_participants if expected is None else expected
         self.run = Run(owner.strategy, selector, options)
         self._owner = owner
-        self._nodes, self._filter = SimulatedNodes(), WarnOnceFilter()
+        self._nodes = SimulatedNodes()
         self._selected: set[str] = set()
-        self._warned_of: set[str] = set()
         self._ahead = PlansAhead(selector)
         self._reach: tuple[Callable[[], Sequence[int]], Send]  # list and reach this round's nodes
         self._lock = Lock()
@@ -105,7 +105,8 @@ class SelectionDriver:
         """
         server_round, run = _checked_round(server_round), self.run
         if server_round <= 1:  # Flower begins a run, perhaps with other nodes
-            self._nodes, self._filter = SimulatedNodes(), WarnOnceFilter()
+            self._nodes = SimulatedNodes()
+            warn_once.cache_clear()
             self.stop()
             self._ahead = PlansAhead(self.selector)
         self.app_answered()
@@ -126,8 +127,8 @@ class SelectionDriver:
             plan = self._select(server_round, node_ids, eligible)
         else:
             run.state = planned.state
-            for line in planned.log_lines:
-                write_log(*line)
+            for line in planned.warnings:
+                logger.warning(line)
         run.plan = plan
         seconds = time.perf_counter() - begin
         self._selected.update(plan.aliases)
@@ -153,11 +154,10 @@ class SelectionDriver:
         _, send = self._reach
         state = self._ahead.withdraw(server_round, self.run.state)
         timeout = self.options.stage_timeout
-        exchanges = Exchanges(self.selector, state, write_log)
+        exchanges = Exchanges(self.selector, state, logger.warning)
 
         def exchange(batch: Batch) -> Replies:
-            with self._filter:
-                return self._nodes.exchange(batch, lambda left: send(left, timeout))
+            return self._nodes.exchange(batch, lambda left: send(left, timeout))
 
         try:
             exchanges.state, outcome = self.selector.begin_round(
@@ -182,8 +182,7 @@ class SelectionDriver:
         """
         selected = self.run.plan.participants if self.run.plan is not None else ()
         if sorted(node_ids) != sorted(selected):
-            kept = len(set(node_ids).intersection(selected))
-            self._warn_once(_TRAINS_OTHERS, kept, len(selected), len(node_ids) - kept)
+            warn_once(_TRAINS_OTHERS)
         self._num_sent += 1
         self._to_push = len(node_ids)
 
@@ -229,7 +228,7 @@ class SelectionDriver:
         if run.plan is None or not self.selector.plans_ahead:
             return
         if self._owner.looks_at_present:
-            self._warn_once(_OVERRIDES_ELIGIBLE, type(self._owner).__name__)
+            warn_once(_OVERRIDES_ELIGIBLE, type(self._owner).__name__)
             return
         present, send = self._reach
         self._ahead.begin(run.plan, run.last, run.state, present, partial(self._send_ahead, send))
@@ -251,14 +250,7 @@ class SelectionDriver:
                 is_late = after(self.options.stage_timeout)
             return is_stopped() or (is_late is not None and is_late())
 
-        # No filter: real nodes have logs of their own, and the main thread may be logging now.
         return self._nodes.exchange(batch, lambda left: send(left, None, is_over))
-
-    def _warn_once(self, line: str, *values: object) -> None:
-        """Write a warning to the log, unless the line was written before."""
-        if line not in self._warned_of:
-            log(WARNING, line, *values)
-        self._warned_of.add(line)
 
     def _wait_for_nodes(
         self, present: Callable[[], Sequence[int]], patience: Callable[[], float]

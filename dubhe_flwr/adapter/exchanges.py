@@ -6,32 +6,11 @@ from logging import ERROR, INFO, WARNING
 from typing import Any, Final
 
 from dubhe_flwr.adapter.messages import log
-from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Batch, NodeFailure, Plan, Replies, Stage
 from dubhe_flwr.protocol.selector import Selector
 
 _ERROR: Final = "dubhe: %s: error from %s: %.200r"
 _MAX_NAMED: Final = 3  # nodes whose ids a log line shows
-_ADVICE: Final = {  # by part of Flower's message for an exception in the ClientApp
-    "No evaluate function registered": (
-        "the ClientApp has no handlers for Dubhe: write register_dubhe(app, label_counts) below "
-        "app = ClientApp(); in such an app, a DubheMod never sees Dubhe's messages, whether in "
-        "@app.train(mods=[...]) or in ClientApp(mods=[...])"
-    ),
-    "Invalid message type": (
-        "the ClientApp has no DubheMod: write "
-        "ClientApp(client_fn=client_fn, mods=[DubheMod(label_counts)])"
-    ),
-    "<class '": (
-        "the ClientApp raised an exception before Dubhe was asked: make DubheMod the first of "
-        "its mods, since earlier mods see Dubhe's messages"
-    ),
-}
-
-
-def write_log(level: int, line: str) -> None:
-    """Write a line to Flower's log."""
-    log(level, "%s", line)
 
 
 class Exchanges:
@@ -44,40 +23,29 @@ class Exchanges:
     state : object
         The state to start from. The attribute of that name holds the latest state, even after an
         error.
-    write : callable (int, str) -> None
-        Receives the level and the text of each log line about failing nodes.
+    warn : callable (str) -> None
+        Receives each warning about failing nodes.
     """
 
-    def __init__(
-        self, selector: Selector[Any], state: Any, write: Callable[[int, str], None]
-    ) -> None:
+    def __init__(self, selector: Selector[Any], state: Any, warn: Callable[[str], None]) -> None:
         self.selector = selector
         self.state = state
-        self._write = write
+        self._warn = warn
 
     def finish(self, outcome: Batch | Plan, send: Callable[[Batch], Replies]) -> Plan:
         """Send one batch after the other until the round is planned."""
         while isinstance(outcome, Batch):
             replies = send(outcome)
-            advice = self._report_failures(outcome, replies)
-            try:
-                self.state, outcome = self.selector.step(self.state, replies)
-            except QuorumError as error:
-                raise QuorumError(f"{error} {advice}".strip()) from None
+            self._report_failures(outcome, replies)
+            self.state, outcome = self.selector.step(self.state, replies)
         return outcome
 
-    def _report_failures(self, batch: Batch, replies: Replies) -> str:
-        """Report the nodes' most frequent error, and return advice on it, if there is any."""
+    def _report_failures(self, batch: Batch, replies: Replies) -> None:
+        """Report the nodes' most frequent error."""
         reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
         for reason, number in reasons.most_common(1):
             nodes = counted(number, "node", "nodes")
-            self._write(WARNING, _ERROR % (batch.header.stage, nodes, reason))
-            if reason.startswith("label_counts: "):  # a simulated node's owner reads this log
-                return reason
-            for advice in (advice for part, advice in _ADVICE.items() if part in reason):
-                self._write(ERROR, f"dubhe: {advice}")
-                return f"{advice[0].upper()}{advice[1:]}."
-        return ""
+            self._warn(_ERROR % (batch.header.stage, nodes, reason))
 
 
 def log_plan(plan: Plan, seconds: float) -> None:

@@ -1,9 +1,6 @@
 """Carries requests and replies as Flower messages; what server and nodes share."""
 
-import sys
 from collections.abc import Mapping
-from contextvars import ContextVar
-from logging import getLogger
 from typing import Final
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -11,8 +8,9 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from dubhe_flwr.adapter._compat import config_record
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Fields, Stage
+from dubhe_flwr.protocol.log import logger
 
-log = getLogger("flwr").log
+log: Final = logger.log
 """Flower's own log, so that the selection shows up between the rounds."""
 
 STAGES: Final = tuple(stage.value for stage in Stage)
@@ -43,13 +41,3 @@ def from_records(content: RecordDict) -> Mapping[str, object]:
     if not isinstance(record, ConfigRecord):
         raise MalformedMessageError(f"The message has no record {_RECORD!r}.")
     return dict(record.items())
-
-
-in_process: ContextVar[bool] = ContextVar("in_process", default=False)
-"""Whether the current node runs in the process of a simulation without Ray."""
-
-
-def in_simulation() -> bool:
-    """Return whether a node runs in a simulation, as far as it can tell: in process or on Ray."""
-    ray = sys.modules.get("ray")
-    return in_process.get() or (ray is not None and bool(ray.is_initialized()))

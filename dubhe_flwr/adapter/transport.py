@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from logging import WARNING, Filter, LogRecord, getLogger
 from math import inf
 from typing import Any
 
@@ -128,29 +127,6 @@ def replies_of(
             break
         time.sleep(min(3.0, max(0.3, 0.1 * (time.monotonic() - begin))))
     return replies
-
-
-class WarnOnceFilter(Filter):
-    """Lets each of Dubhe's warnings pass once, since all nodes of a simulation share one log."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._told: set[str] = set()
-
-    def __enter__(self) -> None:
-        getLogger("flwr").addFilter(self)
-
-    def __exit__(self, *_: object) -> None:
-        getLogger("flwr").removeFilter(self)
-
-    def filter(self, record: LogRecord) -> bool:
-        """Return False for a line of Dubhe's that was logged before; errors always pass."""
-        if record.levelno > WARNING or not str(record.msg).startswith("dubhe:"):
-            return True
-        sentence = record.getMessage()
-        is_new = sentence not in self._told
-        self._told.add(sentence)
-        return is_new
 
 
 def _of_other(name: str) -> Any:

@@ -5,13 +5,12 @@ session from Flower's Context and its ledger from `state_dir`, has the protocol'
 answer, and saves both. A refusal is answered with an error; the node's log says more.
 """
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, fields
-from functools import cache, cached_property, partial
-from logging import ERROR, INFO, WARNING
+from functools import cached_property, partial
+from logging import ERROR
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -21,14 +20,7 @@ from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike
 
 from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, DAILY_LIMIT, config_record, without_mods
-from dubhe_flwr.adapter.messages import (
-    STAGES,
-    from_records,
-    in_simulation,
-    log,
-    message_type,
-    to_records,
-)
+from dubhe_flwr.adapter.messages import STAGES, from_records, log, message_type, to_records
 from dubhe_flwr.adapter.signatures import takes, taking
 from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
 from dubhe_flwr.clientapp.ledger_file import Save, StateDir, open_ledger
@@ -42,8 +34,9 @@ from dubhe_flwr.errors import (
 )
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Fields, Stage
+from dubhe_flwr.protocol.log import warn_once
 from dubhe_flwr.protocol.node.memory import Ledger, Memory
-from dubhe_flwr.protocol.node.policy import Limits, NodePolicy, warn_once, where_raised
+from dubhe_flwr.protocol.node.policy import Limits, NodePolicy, where_raised
 from dubhe_flwr.protocol.node.session import ClientSession
 
 ValueT = TypeVar("ValueT")
@@ -59,18 +52,9 @@ _STAGE_TYPES: Final = frozenset(map(message_type, STAGES))
 _DAY: Final = 86_400
 _NOT_PINNED: Final = (
     "dubhe: this node has no signing_key or trusted_keys, so the server chooses who opens sums, "
-    "and if it substitutes keys, it can read what the node sends; give the node both"
+    "and if it substitutes keys, it can read what the node sends; give the node both, or "
+    "simulated=True if it belongs to a simulation"
 )
-_NO_KEYS_NEEDED: Final = (
-    "dubhe: this node has no signing_key or trusted_keys, which a simulation does not need; with "
-    "simulated=True here and simulation='plain' in Dubhe, it needs no encryption either"
-)
-_OPACUS: Final = (
-    "dubhe: this app uses Opacus: its epsilon grows with every round in which this node trains, "
-    "and some nodes train more often than others; use willing to stop once the budget is spent "
-    '(see "Differential privacy" in the documentation of dubhe-flwr)'
-)
-_info_once = cache(partial(log, INFO))
 
 
 @dataclass(frozen=True, repr=False)
@@ -161,14 +145,8 @@ class Node(Limits):
         """
         pinned = _from_owner("signing_key or trusted_keys", partial(self._find_keys, context))
         policy = self._policy(context, pinned)
-        if fields.get("stage") == Stage.JOIN:
-            if pinned is None and not policy.simulated:
-                if in_simulation():
-                    _info_once(_NO_KEYS_NEEDED)
-                else:
-                    warn_once(_NOT_PINNED)
-            if "opacus" in sys.modules:
-                warn_once(_OPACUS)
+        if fields.get("stage") == Stage.JOIN and pinned is None and not policy.simulated:
+            warn_once(_NOT_PINNED)
         with self._spent(context, policy) as (ledger, save):
             memory = _kept_memory(context)
             memory = memory if ledger is None else memory.with_ledger(ledger)
@@ -302,7 +280,8 @@ def _answer(node: Node, message: Message, context: Context) -> Message:
         reply = node.handle(from_records(message.content), context)
     except ProtocolError as error:
         # The node's own log tells its owner whose keys were not trusted.
-        log(ERROR if isinstance(error, UntrustedError) else WARNING, "dubhe: refused: %s", error)
+        write = partial(log, ERROR) if isinstance(error, UntrustedError) else warn_once
+        write("dubhe: refused: %s", str(error))
         code = DAILY_LIMIT if isinstance(error, DailyLimitError) else CLIENT_APP_ERROR
         return Message(Error(code, str(error)), reply_to=message)
     return Message(to_records(reply), reply_to=message)
@@ -338,5 +317,5 @@ def _kept_memory(context: Context) -> Memory:
     try:
         return Memory.from_fields(dict(record.items()))
     except MalformedMessageError:
-        log(WARNING, "dubhe: this node cannot read the session it kept; it registers again")
+        warn_once("dubhe: this node cannot read the session it kept; it registers again")
         return Memory()

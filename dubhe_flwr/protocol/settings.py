@@ -30,7 +30,6 @@ _LEAST: Final = {
     "quorum": 1,
     "max_registered": 1,
     "key_bits": 512,
-    "max_draws_per_epoch": 1,
     "seed": 0,
 }
 _CHOICES: Final = {
@@ -80,9 +79,6 @@ class Settings:
         early.
     key_bits : int (default: 2048)
         Size of the Paillier modulus.
-    max_draws_per_epoch : int (default: 1000)
-        Largest number of draws that a node makes between registrations. Each try of a round takes
-        one draw. A draw with V expected volunteers counts as V / K draws, rounded up.
     trusted_keys : iterable of Ed25519PublicKey, optional (default: none)
         The nodes' public signing keys. The server needs them only to leave out nodes with a missing
         or wrong key, before an agent refuses to make a key, or a committee objects to the node.
@@ -119,7 +115,6 @@ class Settings:
     on_failure: OnFailure = "raise"
     max_unregistered: float = 0.2
     key_bits: int = 2048
-    max_draws_per_epoch: int = 1000
     trusted_keys: Iterable[Ed25519PublicKey] | None = None
     seed: int | None = None
     simulation: Simulation | None = None
@@ -227,7 +222,6 @@ class Settings:
             key_bits=self.key_bits,
             max_clients=self.max_registered,
             min_cohort=self.min_cohort,
-            max_draws=self.max_draws_per_epoch,
             pool=self.determined.pool,
             weighted=not self.equal_weights,
             has_agent=self.determined.has_agent,
@@ -292,19 +286,11 @@ class Settings:
             )
 
     def _check_draws(self) -> None:
-        interval, each = self.registration_interval, self.determined
+        each = self.determined
         if each.number * self.rounds_per_draw > MAX_DRAWS:
             raise SettingsError(
                 f"{each} in each of rounds_per_draw={self.rounds_per_draw} rounds makes more "
                 f"than {MAX_DRAWS} draws in one message; lower one of them."
-            )
-        draws = each.number * each.pool * interval
-        if draws > self.max_draws_per_epoch:
-            name = f"The default {each}" if self.determination is None else each
-            raise SettingsError(
-                f"{name} in each of registration_interval={interval} rounds makes {draws} "
-                f"draws, above max_draws_per_epoch={self.max_draws_per_epoch}; lower one of "
-                "them, or raise the budget and accept the loss of privacy."
             )
 
 

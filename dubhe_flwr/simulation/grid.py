@@ -21,7 +21,7 @@ from dubhe_flwr.adapter._compat import (
     new_run,
     set_message_id,
 )
-from dubhe_flwr.adapter.messages import STAGES, in_process, log, stage_of
+from dubhe_flwr.adapter.messages import STAGES, log, stage_of
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Stage
@@ -136,18 +136,15 @@ class InProcessGrid(Grid):
         if context is None:
             return Message(Error(NODE_UNAVAILABLE, "No such node."), reply_to=message)
         delivered = delivered_copy(message)
-        token = in_process.set(True)
         try:
             reply = self._client_app(delivered, context)
             set_message_id(reply, f"reply-{message.metadata.message_id}")
         except Exception as error:  # noqa: BLE001 - every runtime turns it into an error reply
-            # If the app does not answer Dubhe, the server says what to do, without a traceback.
+            # If the app has no handler for Dubhe, a traceback would not say more than the error.
             if not (type(error) is ValueError and stage_of(message) in STAGES):
                 log(ERROR, "ClientApp raised an exception:\n%s", traceback.format_exc())
             reason = f"{type(error)}:<'{error}'>"  # as Flower's own runtimes write it
             return Message(Error(CLIENT_APP_ERROR, reason), reply_to=message)
-        finally:
-            in_process.reset(token)
         return delivered_copy(reply) if reply.has_content() else reply
 
 

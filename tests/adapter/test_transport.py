@@ -1,7 +1,5 @@
 """Tests of sending a batch over a Grid: one timeout, and at most one reply per node."""
 
-import logging
-import sys
 from collections.abc import Iterable
 from math import inf
 from types import SimpleNamespace
@@ -13,11 +11,10 @@ from flwr.clientapp import ClientApp
 
 from dubhe_flwr.adapter import transport
 from dubhe_flwr.adapter._compat import new_run
-from dubhe_flwr.adapter.messages import in_simulation, message_type, to_records
+from dubhe_flwr.adapter.messages import message_type, to_records
 from dubhe_flwr.adapter.transport import (
     ForwardingGrid,
     NoticingGrid,
-    WarnOnceFilter,
     patience,
     send_over_grid,
 )
@@ -53,26 +50,6 @@ def test_patience_depends_on_the_grid(grid: InProcessGrid) -> None:
     engine = type("InMemoryGrid", (InProcessGrid,), {"is_complete": False})(ClientApp(), 1)
     for each in (engine, ForwardingGrid(engine)):
         assert 0.0 < patience(each) < 10.0
-
-
-def test_a_node_knows_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node knows that it is simulated in process or on Ray."""
-    app, seen = ClientApp(), list[bool]()
-
-    @app.query()
-    def query(message: Message, context: Any) -> Message:
-        seen.append(in_simulation())
-        return Message(RecordDict(), reply_to=message)
-
-    ray = SimpleNamespace(is_initialized=lambda: False)
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    grid = InProcessGrid(app, 1)
-    (node_id,) = grid.get_node_ids()
-    list(grid.send_and_receive([Message(RecordDict(), node_id, "query")]))
-    assert seen == [True]
-    assert not in_simulation()
-    ray.is_initialized = lambda: True
-    assert in_simulation()
 
 
 @pytest.mark.parametrize(
@@ -195,16 +172,6 @@ def test_a_forwarding_grid_forwards_everything(grid: InProcessGrid) -> None:
     assert len(list(view.send_and_receive([message]))) == 1
     ids = list(view.push_messages([view.create_message(RecordDict(), kind, node_ids[0], "1")]))
     assert len(list(view.pull_messages(ids))) == 1
-
-
-def test_a_log_line_of_the_app_passes_the_filter_untouched(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """The app's own lines always pass, even those that logging itself cannot format."""
-    own = logging.LogRecord("flwr", logging.INFO, "app.py", 1, "%d rounds", ("two",), None)
-    ours = logging.LogRecord("flwr", logging.INFO, "us.py", 1, "dubhe: %d rounds", (2,), None)
-    warn_once = WarnOnceFilter()
-    assert [warn_once.filter(record) for record in (own, own, ours, ours)] == [True] * 3 + [False]
 
 
 def test_only_the_apps_messages_are_noticed(grid: InProcessGrid) -> None:

@@ -19,10 +19,8 @@ from cryptography.hazmat.primitives.serialization import (
 from flwr.app import Context
 
 from dubhe_flwr.clientapp import DubheMod, load_signing_key, load_trusted_keys
-from dubhe_flwr.clientapp.node import _info_once
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Fields
-from dubhe_flwr.protocol.node.policy import warn_once
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import HelloRequest, JoinRequest
 from dubhe_flwr.rules import Paper
@@ -30,7 +28,7 @@ from dubhe_flwr.rules import Paper
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(3)]
 TRUSTED = [key.public_key() for key in KEYS]
 RULE = Paper((1, 2, 4), {1: 0.7, 2: 0.2})
-JOIN = JoinRequest(RULE.name, RULE.to_json(), 6, 512, 100, 3, 100)
+JOIN = JoinRequest(RULE.name, RULE.to_json(), 6, 512, 100, 3)
 PRIVATE = PrivateFormat.PKCS8
 
 
@@ -179,26 +177,17 @@ def test_a_node_that_cannot_find_its_keys_takes_part_in_nothing(
     assert not node.state.config_records
 
 
-@pytest.mark.parametrize("level", ["WARNING", "INFO"])
-def test_missing_keys_are_logged_once(
-    level: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Missing keys are logged once per process, in a simulation as INFO."""
-    monkeypatch.setattr("dubhe_flwr.clientapp.node.in_simulation", lambda: level == "INFO")
-    warn_once.cache_clear()
-    _info_once.cache_clear()
-    with caplog.at_level(logging.INFO, logger="flwr"):
-        mod_with().handle(Envelope(bytes(16), "hello", 1).seal(HelloRequest()), node_context(1))
-        mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED)
-        pinned = mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED, exact_sums=True)
-        join(pinned, node_context(1))
-        assert not caplog.records
-        for mod in (mod_with(), mod_with()):
-            node = node_context(1)
-            join(mod, node, 1)
-            join(mod, node, 2)
-    (record,) = caplog.records
-    assert "no signing_key or trusted_keys" in record.message
-    assert ("a simulation does not need" in record.message) == (level == "INFO")
-    assert ("can read what the node sends" in record.message) == (level == "WARNING")
-    assert record.levelname == level
+def test_missing_keys_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """All nodes without keys that share a process warn once, when the first of them joins."""
+    mod_with().handle(Envelope(bytes(16), "hello", 1).seal(HelloRequest()), node_context(1))
+    mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED)
+    pinned = mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED, exact_sums=True)
+    join(pinned, node_context(1))
+    join(mod_with(simulated=True), node_context(1))
+    assert "no signing_key" not in caplog.text
+    for mod in (mod_with(), mod_with()):
+        node = node_context(1)
+        join(mod, node, 1)
+        join(mod, node, 2)
+    (message,) = (text for text in caplog.messages if "no signing_key" in text)
+    assert "can read what the node sends; give the node both" in message

@@ -20,7 +20,7 @@ from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import AppointRequest, JoinRequest, Roster
 from dubhe_flwr.rules import Prices
 
-JOIN = JoinRequest("prices", Prices().to_json(), 20, 2048, 100, 3, 100)
+JOIN = JoinRequest("prices", Prices().to_json(), 20, 2048, 100, 3)
 COUNTS = [10, 20, 30]
 
 

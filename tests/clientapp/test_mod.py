@@ -1,12 +1,10 @@
 """Tests of the client side, as a mod and as registered handlers."""
 
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 from apis import (
-    FIT,
     NUM_CLASSES,
     message_client_app,
     node_context,
@@ -16,13 +14,11 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
-from dubhe_flwr import count_labels
 from dubhe_flwr.adapter._compat import new_run
 from dubhe_flwr.adapter.messages import STAGES, message_type, to_records
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
-from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
+from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.node.memory import Memory
-from dubhe_flwr.protocol.node.policy import warn_once
 from dubhe_flwr.protocol.wire.envelope import Envelope, reply_reader
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, JoinRequest
 from dubhe_flwr.rules import Paper
@@ -30,7 +26,7 @@ from dubhe_flwr.rules import Paper
 HELLO = Envelope(bytes(16), "hello", 1)
 JOINING = Envelope(b"e" * 16, "join", 1)
 RULE = Paper((1, 2, NUM_CLASSES), {1: 0.7, 2: 0.2})
-JOIN = JoinRequest(RULE.name, RULE.to_json(), 6, 512, 100, 3, 100)
+JOIN = JoinRequest(RULE.name, RULE.to_json(), 6, 512, 100, 3)
 
 
 @pytest.fixture(autouse=True)
@@ -198,26 +194,6 @@ def test_label_counts_are_read_at_registration_only() -> None:
     assert not calls
     answer(app, node, "join")
     assert len(calls) == 1
-
-
-def test_an_app_with_opacus_is_warned_of_its_budget(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The warning comes once per process, when a node joins, and only if Opacus is loaded."""
-    warn_once.cache_clear()
-    answer(numpy_client_app(), node_context(), "join")
-    assert "Opacus" not in caplog.text
-    monkeypatch.setitem(sys.modules, "opacus", None)
-    for _ in range(2):
-        answer(numpy_client_app(), node_context(), "join")
-    assert caplog.text.count("use willing to stop once the budget is spent") == 1
-
-
-def test_a_simulation_ends_with_the_error_of_count_labels() -> None:
-    """If all nodes fail alike in a simulation, the run's error begins with theirs."""
-    grid = FIT.grid(lambda _context: count_labels([[0], [1]], 4))
-    with pytest.raises(QuorumError, match=r"label_counts: The labels have shape \(2, 1\)"):
-        FIT.run(FIT.dubhe(), grid, 1)
 
 
 def test_register_dubhe_explains_wrong_arguments() -> None:

@@ -53,7 +53,6 @@ _SETTINGS: Final[dict[str, Scenario]] = {
         _tries(2, rounds_per_draw=8, registration_interval=8), num_nodes=18, num_rounds=8
     ),
     "registration in each round": Scenario(_tries(4, registration_interval=1)),
-    "few draws": Scenario(_tries(4, max_draws_per_epoch=12), num_rounds=5),
     "small cohorts": Scenario(
         _tries(2, 2, min_cohort=2), num_nodes=6, nodes={row: {"min_cohort": 2} for row in range(6)}
     ),

@@ -33,7 +33,7 @@ NUM_CLIENTS = 9
 COUNTS = skewed_counts(NUM_CLIENTS)
 SETTINGS: dict[str, Any] = {
     "num_participants": 4, "reference_set": (1, 2, 4), "thresholds": {1: 0.6, 2: 0.3}, "tries": 4,
-    "registration_interval": 10, "max_draws_per_epoch": 48, "max_registered": 20,
+    "registration_interval": 10, "max_registered": 20,
 }  # fmt: skip
 SCALE = 2**20
 

@@ -14,7 +14,6 @@ from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.rules import Paper, Prices, Tries
 
 VALID: dict[str, Any] = {"num_participants": 20, "rule": Paper((1, 2, 10))}
-MOST_DRAWS: dict[str, Any] = {"rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20}
 
 
 @pytest.mark.parametrize(
@@ -54,11 +53,10 @@ def test_every_number_that_a_node_checks_is_announced(simulation: Any, told: Any
         min_cohort=2,
         key_bits=512,
         max_registered=80,
-        max_draws_per_epoch=90,
         simulation=simulation,
     )
     rule = '{"reference_set": [1, 3], "thresholds": {"1": 0.5}}'
-    expected = JoinRequest("paper", rule, 4, 512, 80, 2, 90, weighted=True, **told)
+    expected = JoinRequest("paper", rule, 4, 512, 80, 2, weighted=True, **told)
     assert settings.announced(seed=5) == expected
 
 
@@ -70,8 +68,7 @@ def test_every_number_that_a_node_checks_is_announced(simulation: Any, told: Any
             for name, least in (
                 *(("num_participants", 1), ("quorum", 1)),
                 *(("registration_interval", 1), ("rounds_per_draw", 1), ("min_cohort", 2)),
-                *(("max_registered", 1), ("key_bits", 512), ("max_draws_per_epoch", 1)),
-                ("seed", 0),
+                *(("max_registered", 1), ("key_bits", 512), ("seed", 0)),
             )
         ),
         ({"seed": 2**63}, "seed=.* and below 2"),
@@ -93,15 +90,7 @@ def test_every_number_that_a_node_checks_is_announced(simulation: Any, told: Any
         ({"max_registered": 19}, "num_participants=20 is above max_registered=19; raise max_reg"),
         ({"quorum": 2001}, "quorum=2001 is above max_registered=2000; raise max_registered"),
         (
-            {"max_draws_per_epoch": 999},
-            "The default .*number=20.* makes 1000 draws, above max_draws_per_epoch=999; lower one",
-        ),
-        (
-            {"determination": Tries(1, 20), "max_draws_per_epoch": 999},
-            "^Tries.* makes 1000 draws, above max_draws_per_epoch=999; lower one",
-        ),
-        (
-            {"determination": Tries(2**11)} | MOST_DRAWS,
+            {"determination": Tries(2**11), "rounds_per_draw": 2**10},
             "rounds_per_draw=1024 rounds makes more than 1048576 draws in one message",
         ),
         ({"key_bits": 1000}, "key_bits=1000 must be a multiple of 16"),
@@ -129,12 +118,11 @@ def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence:
     [
         {"num_participants": 3, "quorum": 3, "max_registered": 3, "max_unregistered": 0},
         {"num_participants": 2, "min_cohort": 2, "key_bits": 512, "seed": 2**63 - 1},
-        {"quorum": 2000, "max_unregistered": 1.0, "max_draws_per_epoch": 1000},
+        {"quorum": 2000, "max_unregistered": 1.0},
         {"max_registered": 95_325},
         {"max_registered": 95_326, "simulation": "plain"},
-        {"determination": Tries(1, 100), "max_draws_per_epoch": 5000},
-        {"determination": Tries(2**10)} | MOST_DRAWS,
-        {"determination": Tries(1, 2**11)} | MOST_DRAWS,
+        {"determination": Tries(2**10), "rounds_per_draw": 2**10},
+        {"determination": Tries(1, 2**11), "rounds_per_draw": 2**20},
     ],
 )
 def test_a_setting_at_the_limit_is_accepted(change: dict[str, Any]) -> None:

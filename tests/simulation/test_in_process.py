@@ -190,28 +190,24 @@ MISPLACED.train(mods=[MOD])(lambda message, _context: message)
 
 
 @pytest.mark.parametrize(
-    ("app", "remedy", "has_traceback"),
+    ("app", "has_traceback"),
     [
-        (ClientApp(), "write register_dubhe(app, label_counts) below app", False),
-        (MISPLACED, "a DubheMod never sees Dubhe's messages, whether in @", False),
-        (ClientApp(CLIENT_FN), "The ClientApp has no DubheMod: write ClientApp(client_fn=", False),
-        (
-            ClientApp(CLIENT_FN, BEHIND),
-            "make DubheMod the first of its mods",
-            True,
-        ),
+        (ClientApp(), False),
+        (MISPLACED, False),
+        (ClientApp(CLIENT_FN), False),
+        (ClientApp(CLIENT_FN, BEHIND), True),
     ],
     ids=["missing", "misplaced", "missing mod", "behind another mod"],
 )
 def test_an_app_that_does_not_answer_gets_advice(
-    app: ClientApp, remedy: str, caplog: pytest.LogCaptureFixture, *, has_traceback: bool
+    app: ClientApp, caplog: pytest.LogCaptureFixture, *, has_traceback: bool
 ) -> None:
-    """One line for all nodes, in the log and in the error that ends the run, says what to do."""
+    """The error that ends the run says what the app needs; the log has the nodes' error once."""
     strategy = Dubhe(FedAvg(), num_participants=3)
-    with pytest.raises(QuorumError) as error:
+    remedy = "needs DubheMod as the first of its mods, and one with .* needs register_dubhe instead"
+    with pytest.raises(QuorumError, match=remedy):
         run_in_process(main_server_app(strategy, 1), app, 5)
-    assert remedy in str(error.value)
-    (told,) = (line for line in caplog.messages if remedy[4:] in line)
+    (told,) = (line for line in caplog.messages if "dubhe: join: error from 5 nodes" in line)
     assert "\n" not in told
     assert ("Traceback" in caplog.text) == has_traceback
 

@@ -21,7 +21,7 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
     ],
     "join request": [
         {"rule": None}, {"rule": b"paper"}, {"num-participants": 1}, {"min-cohort": 0},
-        {"min-cohort": None}, {"max-clients": 0}, {"max-draws": -1},
+        {"min-cohort": None}, {"max-clients": 0},
         {"pool": 0}, {"pool": None}, {"pool": 2**31}, {"pool": 2.0},
         {"simulation-seed": True}, {"simulation-seed": 2**63},
         {"vault": 1}, {"vault": "attic"}, {"has-agent": 1},

@@ -339,10 +339,6 @@ def _settles() -> Iterator[Case]:
     drawn = {name: second["reply"][f"draws.{name}"] for name in ("decisions", "unwilling")}
     third = ask("participate", DRAW, 5) | {"reply": drawn}
     yield session("a search finds thresholds", registered(SEARCHED), first, second, third)
-    early = first | ask("settle", sum_request(SEARCHED, draws=rounds_to_draw(1, 201)))
-    all_but_six = ask("participate", rounds_to_draw(1, 194), 5)
-    name = "draws that were asked for too early cost nothing"
-    yield session(name, registered(SEARCHED), early, second, all_but_six)
     without = overall(SEARCHED)
     place = 5 + ref.slots_of(SEARCHED, COUNTS[1])[1]
     without[place], without[5] = 0, without[5] + without[place]
@@ -351,8 +347,8 @@ def _settles() -> Iterator[Case]:
     step = ask("settle", asked, decrypts_to={"contribution": told})
     yield session("a search without the node's own", registered(SEARCHED), step)
 
-    later, rest = draw(4, 1, 34, first=4), draw(5, 1, 160)
-    yield after_settling("a node draws again, until it has spent all its draws", later, rest)
+    later, more = draw(4, 1, 34, first=4), draw(5, 1, 160)
+    yield after_settling("a node draws again and again", later, more)
     sizes = {"draws.decisions": 1, "draws.unwilling": 1}
     private = ask("settle", sum_request(), sizes=sizes)
     yield session("a real node draws in private", registered(), private, owner=FRANK)
@@ -632,13 +628,6 @@ def _bad_search() -> Iterator[Case]:
 
 def _bad_draws() -> Iterator[Case]:
     yield refused_session("a draw before any sum", registered(), "participate", DRAW)
-    for rounds, tries in ((1, 201), (2, 101), (201, 1)):
-        asked = sum_request(draws=rounds_to_draw(rounds, tries))
-        steps = refused(ask("settle", asked)), draw(4, 1, 200)
-        yield session(f"{rounds} x {tries} draws of 200, on settling", registered(), *steps)
-    parts = [draw(sequence, 1, tries) for sequence, tries in enumerate((150, 45, 44, 1), start=4)]
-    parts[1::2] = [refused({"request": part["request"]}) for part in parts[1::2]]
-    yield after_settling("more draws than 200 in portions", *parts)
     owner = FRANK | {"max-draws-per-day": 6}
     more = refused(ask("participate", rounds_to_draw(1, 1), 4), DAY_IS_SPENT)
     first = ask("settle", sum_request())
@@ -646,10 +635,9 @@ def _bad_draws() -> Iterator[Case]:
     total = [1] + [0] * 3 + [6] + [0] * 6
     seven = sum_request(POOLED, draws=rounds_to_draw(1, 100), total=total)
     full = ask("settle", seven | {"rule-sum.num-clients": 7})
-    full = answers(full, settled(8 / 12, 1, 1, 100))
-    more = refused(ask("participate", rounds_to_draw(1, 1), 4))
+    owner = FRANK | {"min-cohort": 2, "max-draws-per-day": 200}
     name = "draws of eight volunteers for four places, which count twice"
-    yield session(name, registered(POOLED, num_joined=14), full, more)
+    yield session(name, registered(POOLED, num_joined=14), full, more, owner=owner)
 
 
 def _bad_determine() -> Iterator[Case]:

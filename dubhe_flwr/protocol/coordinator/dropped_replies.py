@@ -1,19 +1,24 @@
 """Counts the reasons for dropped replies, and says what an operator or owner can change."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from dubhe_flwr.protocol.plan import ERROR_REPLY, StageReport
 from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, DAYS_LIMIT
-from dubhe_flwr.protocol.wire.messages import JoinStatus, Stage
+from dubhe_flwr.protocol.wire.messages import JoinStatus
 
 WAIT: Final = (
     "wait for more nodes that are willing and eligible, raise stage_timeout if replies are late, "
     "or lower quorum (and min_cohort)"
 )
-# Nodes that decline for these reasons are left out even when clients are chosen at random.
-REMEDIES_OF_DECLINED: Final = {
+_REMEDIES: Final = {
+    ERROR_REPLY: "see a node's log; a ClientApp with client_fn needs DubheMod as the first of its "
+    "mods, and one with @app.train() needs register_dubhe instead",
+    DAYS_LIMIT: "ask the nodes' owners to raise max_epochs_per_day and max_draws_per_day (of "
+    "DubheMod or register_dubhe), have agents choose from fewer tries, or continue tomorrow (UTC)",
+    ALIAS_OF_ANOTHER: "give each node a partition-id of its own, or none",
+    JoinStatus.NO_DATA.reason: "label_counts returned only zeros; make it read the node's data",
     JoinStatus.REFUSES_PARAMETERS.reason: "see a node's log; set key_bits and min_cohort to what "
     "the nodes ask for (min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe), "
     "choose a rule that works with their number of classes, or ask the owners of nodes with pinned "
@@ -27,16 +32,6 @@ REMEDIES_OF_DECLINED: Final = {
     JoinStatus.INVALID_LABEL_COUNTS.reason: "make label_counts return a list of whole numbers from "
     "0 up, one for each class, and look in a node's log for an error that it raised",
 }
-REMEDIES: Final = {
-    ERROR_REPLY: "see a node's log, and whether the ClientApp has DubheMod (with client_fn) or "
-    "register_dubhe (with @app.train()); mods that expect a model belong to @app.train(mods=[...])",
-    DAYS_LIMIT: "ask the nodes' owners to raise max_epochs_per_day and max_draws_per_day (of "
-    "DubheMod or register_dubhe), have agents choose from fewer tries, or continue tomorrow (UTC)",
-    ALIAS_OF_ANOTHER: "give each node a partition-id of its own, or none",
-    JoinStatus.NO_DATA.reason: "label_counts returned only zeros; make it read the node's data",
-    **REMEDIES_OF_DECLINED,
-}
-"""Remedy for each reason to drop a reply to join; the daily limit also applies when nodes draw."""
 
 
 def dropped(reports: Sequence[StageReport]) -> Counter[str]:
@@ -48,10 +43,10 @@ def dropped(reports: Sequence[StageReport]) -> Counter[str]:
     return found
 
 
-def remedy(reports: Sequence[StageReport], remedies: Mapping[str, str] = REMEDIES) -> str | None:
+def remedy(reports: Sequence[StageReport]) -> str | None:
     """Return the remedy for the most frequent reason, if every reason has one."""
-    known = {f"{reason} at {Stage.JOIN}": hint for reason, hint in remedies.items()}
-    for stage in (Stage.SETTLE, Stage.PARTICIPATE):
-        known[f"{DAYS_LIMIT} at {stage}"] = remedies.get(DAYS_LIMIT, "")
-    hints = [known.get(reason) for reason, _ in dropped(reports).most_common()]
+    reasons: Counter[str] = Counter()
+    for report in reports:
+        reasons.update(report.dropped)
+    hints = [_REMEDIES.get(reason) for reason, _ in reasons.most_common()]
     return hints[0] if hints and all(hints) else None

@@ -1,14 +1,14 @@
-"""The server's record of an epoch: its terms, registered nodes, draws and budgets."""
+"""The server's record of an epoch: its terms, registered nodes, and the sums given to agents."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound
-from dubhe_flwr.protocol.wire.messages import JoinRequest, ParticipateRequest, sums_per_agent
+from dubhe_flwr.protocol.wire.messages import JoinRequest, sums_per_agent
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
 
 
@@ -42,7 +42,6 @@ class Epoch:
     num_registered: int  # clients covered by the sum of the registrations
     num_rule_sums: int  # sums that nodes read until the rule was settled
     finding: tuple[float, ...] = ()  # what the rule found
-    num_draws: int = 0  # draws charged to each node so far
     num_sums: Mapping[int, int] = field(default_factory=dict)  # sums given to each agent so far
     rounds: Mapping[int, DeterminedRound] = field(default_factory=dict)  # current and later rounds
     committee: tuple[int, ...] = ()  # members of the committee, if there is one
@@ -83,20 +82,6 @@ class Epoch:
     def sums_per_agent(self) -> int:
         """Largest number of sums that one agent may decrypt."""
         return sums_per_agent(self.num_registered)
-
-    @property
-    def draws_left(self) -> int:
-        """Draws left in each node's budget."""
-        return self.announced.max_draws - self.num_draws
-
-    def draws_charged(self, num_draws: int) -> int:
-        """Return what `num_draws` draws cost from a node's budget."""
-        return self.announced.draws_charged(num_draws, self.num_registered)
-
-    def charged(self, request: ParticipateRequest) -> "Epoch":
-        """Return the epoch with a request's draws charged to each node's budget."""
-        cost = self.draws_charged(request.num_rounds * request.num_tries)
-        return replace(self, num_draws=self.num_draws + cost)
 
     def sum_of_distributions(self, indices: Iterable[np.int64]) -> bytes:
         """Return the encrypted sum of ``p_l`` and ``||p_l||^2`` over the clients at `indices`."""

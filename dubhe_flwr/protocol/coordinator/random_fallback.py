@@ -5,7 +5,7 @@ from typing import Final
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import DubheError, QuorumError, SettingsError
 from dubhe_flwr.protocol.coordinator.context import Context, GivenUpError, Planned
-from dubhe_flwr.protocol.coordinator.dropped_replies import REMEDIES_OF_DECLINED, remedy
+from dubhe_flwr.protocol.coordinator.dropped_replies import remedy
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.plan import Plan
 
@@ -58,7 +58,7 @@ def _by_chance(context: Context, epoch: Epoch | None, error: DubheError) -> tupl
     """
     run, this_round = context.run, context.round
     here = this_round.eligible - run.declined - this_round.unwilling
-    if not here and remedy(this_round.reports, REMEDIES_OF_DECLINED):
+    if this_round.present <= run.declined and remedy(this_round.reports):
         raise _failure(context, str(error)) from None
     order = context.in_order(here)
     lots = generator(run.seed, "fallback", run.server_round).permutation(len(order)).tolist()

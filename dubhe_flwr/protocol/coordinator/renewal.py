@@ -1,4 +1,4 @@
-"""Decides when an epoch ends: its interval is up, a budget is spent, or many nodes are new."""
+"""Decides when an epoch ends: its interval or its agents are used up, or many nodes are new."""
 
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
@@ -20,12 +20,8 @@ def num_rounds_of(settings: Settings, epoch: Epoch) -> int:
 
 def is_over(context: Context, epoch: Epoch) -> bool:
     """Return whether nodes have to register again."""
-    settings, server_round = context.settings, context.server_round
-    # Rounds that were given up also use up draws, so the budget may end before the interval.
-    needed = epoch.draws_charged(num_tries_of(settings, epoch))
-    is_spent = server_round not in epoch.rounds and epoch.draws_left < needed
-    is_old = server_round >= epoch.first_round + num_rounds_of(settings, epoch)
-    return is_old or is_spent or _too_many_unregistered(context, epoch)
+    end = epoch.first_round + num_rounds_of(context.settings, epoch)
+    return context.server_round >= end or _too_many_unregistered(context, epoch)
 
 
 def _too_many_unregistered(context: Context, epoch: Epoch) -> bool:

@@ -20,9 +20,14 @@ INVALID_SUM: Final = "The sum is not valid."  # must not say which check failed
 
 
 def price_of(joined: Membership, request: ParticipateRequest) -> int:
-    """Return the number of draws that a request costs, in the epoch's and the day's budget."""
-    num_registered = reading_of(registration_of(joined)).num_registered
-    return joined.announced.draws_charged(request.num_rounds * request.num_tries, num_registered)
+    """Return how many draws a request counts as, toward the owner's daily limit.
+
+    One draw for H times K volunteers reveals as much about a probability as H draws.
+    """
+    announced = joined.announced
+    num_volunteers = announced.num_volunteers(reading_of(registration_of(joined)).num_registered)
+    each = -(-num_volunteers // announced.num_participants)
+    return request.num_rounds * request.num_tries * each
 
 
 def is_repeated(joined: Membership, request: Message) -> bool:
@@ -67,15 +72,6 @@ def reading_of(registered: Registration) -> Reading:
     if not reading.is_settled:
         raise RefusedError("The rule is not settled yet.")
     return reading
-
-
-def spend_draws(joined: Membership, request: ParticipateRequest) -> Registration:
-    """Charge draws to the epoch's budget; refuse if it is spent."""
-    registered = registration_of(joined)
-    spent = registered.num_draws + price_of(joined, request)
-    if spent > joined.announced.max_draws:
-        raise RefusedError("The draws of this epoch are used up.")
-    return replace(registered, num_draws=spent)
 
 
 def spend_sums(registered: Registration, num_sums: int) -> Registration:

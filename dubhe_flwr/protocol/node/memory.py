@@ -40,7 +40,7 @@ probabilities."""
 
 _NUMBER_BYTES: Final = 8
 
-_VERSION: Final = 15
+_VERSION: Final = 16
 _VERSION_KEY: Final = "version"
 _Told = tuple[float, float, float]  # spent, probability and taken_at
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
@@ -71,7 +71,6 @@ class Registration(Hidden):
     reading: Reading | None = None  # None before the rule's first sum
     has_refused: bool = False  # whether it refused a sum; it then draws no more in this epoch
     num_joined: int = 0  # nodes that joined, according to the server
-    num_draws: int = 0  # draws charged to the epoch's budget
     num_sums: int = 0  # sums decrypted as an agent
     state: tuple[float, ...] | None = None  # of the rule, after the epoch continued, if any
 

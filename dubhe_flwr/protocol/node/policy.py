@@ -5,10 +5,8 @@ owner's code raises an error, the node stays out. The log then leaves out the er
 may contain labels.
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from functools import cache
 from sysconfig import get_path
 from traceback import walk_tb
 from typing import Any, Final
@@ -19,17 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.core.distribution import fixed_point_distribution
 from dubhe_flwr.errors import DataError, RefusedError, SettingsError
 from dubhe_flwr.he.signing import PinnedKeys
+from dubhe_flwr.protocol.log import warn_once
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
 
-# Flower's logger by name, so that owners find these lines in Flower's log.
-logger = logging.getLogger("flwr")
-warn_once = cache(logger.warning)  # the nodes of a simulation share a process
-
 _OURS: Final = "dubhe_flwr."
 _INSTALLED: Final = tuple(get_path(name) for name in ("stdlib", "purelib", "platlib"))
-_MANY: Final = 20
-_SAMPLES_OF_A_CLASS: Final = 10  # labels: each value occurs this often or more, on average
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +104,7 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
     try:
         answer = policy.willing(server_round)
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-        logger.warning("dubhe: willing raised %s; the node stays out.", where_raised(error))
+        warn_once("dubhe: willing raised %s; the node stays out.", where_raised(error))
         return False
     if not isinstance(answer, int | np.bool_):
         warn_once("dubhe: willing returned neither True nor False, which counts as no.")
@@ -120,11 +113,7 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
 
 
 def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ...] | JoinStatus:
-    """Read the label counts to join an epoch, or return why the node stays out.
-
-    Raises `RefusedError` if a simulated node passed invalid labels to `count_labels`: its owner
-    reads the server's log.
-    """
+    """Read the label counts to join an epoch, or return why the node stays out."""
     if (refusal := _refusal(policy, request)) is not None:
         return refusal
     if policy.simulated and not request.simulated:
@@ -137,23 +126,12 @@ def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ..
     counts = _read(policy, rule_of(request).num_classes)
     if isinstance(counts, JoinStatus):
         return counts
-    if _may_be_labels(counts):
-        warn_once(
-            "dubhe: label_counts returned many small numbers, which look like the labels of "
-            "samples; if they are, return count_labels(labels, num_classes)."
-        )
     try:
         terms_of(request, len(counts))
     except RefusedError as error:
-        logger.warning("dubhe: %s The node stays out.", error)
+        warn_once("dubhe: %s The node stays out.", str(error))
         return JoinStatus.REFUSES_PARAMETERS
     return tuple(counts.tolist())
-
-
-def _may_be_labels(counts: NDArray[np.int64]) -> bool:
-    """Return whether there are many small numbers, unlike counts, which are mostly 0 or large."""
-    few_classes = _SAMPLES_OF_A_CLASS * (int(counts.max()) + 1) <= len(counts)
-    return bool(len(counts) >= _MANY and few_classes and 2 * np.count_nonzero(counts) > len(counts))
 
 
 def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
@@ -161,17 +139,15 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
     try:
         rule_of(request)
     except RefusedError as error:
-        logger.warning("dubhe: %s The node stays out.", error)
+        warn_once("dubhe: %s The node stays out.", str(error))
         return JoinStatus.RULE_NOT_KNOWN
     if request.simulated and not policy.simulated:
-        logger.warning(
-            "dubhe: the server runs a simulation; without simulated=True the node stays out."
-        )
+        warn_once("dubhe: the server runs a simulation; without simulated=True the node stays out.")
         return JoinStatus.NOT_SIMULATED
     hides_clients = request.has_committee and rule_of(request).hides_clients
     may_see_all = policy.pinned is None or policy.simulated or policy.exact_sums
     if not (hides_clients or may_see_all):
-        logger.warning(
+        warn_once(
             "dubhe: the server asks for sums that a single node can open, that have no noise, or "
             "that can single out a client; a node with pinned keys takes part in them only with "
             "exact_sums=True, so this node stays out."
@@ -179,7 +155,7 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
         return JoinStatus.REFUSES_PARAMETERS
     key_fits = policy.min_key_bits <= request.key_bits <= policy.max_key_bits
     if not policy.simulated and request.max_clients > policy.max_clients:
-        logger.warning(
+        warn_once(
             "dubhe: the server's max_registered=%s is above max_clients=%s of this node's owner; "
             "the node stays out.",
             *(request.max_clients, policy.max_clients),
@@ -187,7 +163,7 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
         return JoinStatus.REFUSES_PARAMETERS
     if key_fits and request.min_cohort >= policy.min_cohort:
         return None
-    logger.warning(
+    warn_once(
         "dubhe: the server's key_bits=%s and min_cohort=%s are outside the limits of this node's "
         "owner, %s to %s and at least %s; the node stays out.",
         *(request.key_bits, request.min_cohort),
@@ -212,16 +188,14 @@ def _read(policy: NodePolicy, num_classes: int | None) -> NDArray[Any] | JoinSta
     try:
         counts = np.asarray(policy.label_counts())
     except DataError as error:  # its text quotes no label
-        logger.warning("dubhe: label_counts: %s", error)
-        if policy.simulated:
-            raise RefusedError(f"label_counts: {error}") from None
+        warn_once("dubhe: label_counts: %s", str(error))
         return JoinStatus.INVALID_LABEL_COUNTS
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-        logger.warning("dubhe: label_counts raised %s; the node stays out.", where_raised(error))
+        warn_once("dubhe: label_counts raised %s; the node stays out.", where_raised(error))
         return JoinStatus.INVALID_LABEL_COUNTS
     status = _check(counts, num_classes)
     if status is JoinStatus.INVALID_LABEL_COUNTS:
-        logger.warning(
+        warn_once(
             "dubhe: label_counts returned %s of shape %s, but must return one int from 0 up for "
             "each of two or more classes, with a total below 2^42, as count_labels(labels, "
             "num_classes) does; the node stays out.",
@@ -229,7 +203,7 @@ def _read(policy: NodePolicy, num_classes: int | None) -> NDArray[Any] | JoinSta
             counts.shape,
         )
     if status is JoinStatus.WRONG_NUMBER_OF_CLASSES:
-        logger.warning(
+        warn_once(
             "dubhe: label_counts returned %s numbers for %s classes, but must return the number "
             "of samples of each class; the node stays out.",
             len(counts),

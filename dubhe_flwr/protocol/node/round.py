@@ -14,7 +14,6 @@ from dubhe_flwr.protocol.node.guards import (
     INVALID_SUM,
     reading_of,
     registration_of,
-    spend_draws,
     spend_sums,
 )
 from dubhe_flwr.protocol.node.memory import Keep, LabelBudget, Membership, Reading
@@ -35,11 +34,11 @@ def participate(
     policy: NodePolicy, joined: Membership, request: ParticipateRequest, keep: Keep
 ) -> ParticipateReply:
     """Draw, for each round and try, whether the node volunteers."""
-    registered = spend_draws(joined, request)
+    reading = reading_of(registration_of(joined))
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     unwilling = np.array([not is_willing(policy, server_round) for server_round in rounds])
-    probability, budget = _probability(joined, reading_of(registered))
-    keep(replace(joined, registered=registered, budget=budget))
+    probability, budget = _probability(joined, reading)
+    keep(replace(joined, budget=budget))
     decisions = _draws(policy, joined, request) < probability
     return write_draws(decisions & ~unwilling[:, None], unwilling)
 

@@ -18,11 +18,12 @@ from dubhe_flwr.errors import (
     RefusedError,
     StaleMessageError,
 )
+from dubhe_flwr.protocol.log import warn_once
 from dubhe_flwr.protocol.node.enter import join, make_key, register
 from dubhe_flwr.protocol.node.guards import is_repeated, price_of, spend_day
 from dubhe_flwr.protocol.node.member import appoint, open_sum
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Memory
-from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, logger, where_raised
+from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, where_raised
 from dubhe_flwr.protocol.node.round import determine, participate
 from dubhe_flwr.protocol.node.settle import settle
 from dubhe_flwr.protocol.wire.codec import Fields
@@ -92,12 +93,12 @@ class ClientSession:
         except DubheError as error:
             *_, (frame, _) = walk_tb(error.__traceback__)
             if frame.f_globals["__name__"] == "dubhe_flwr.he.layout":  # its messages hold no number
-                logger.warning("dubhe: the node cannot answer %s: %s", header.stage, error)
+                warn_once("dubhe: the node cannot answer %s: %s", header.stage, str(error))
             # The server learns only the error's type: details would make the node an oracle.
             raise RefusedError(f"{header.stage} failed: {type(error).__name__}.") from None
         except Exception as error:  # noqa: BLE001 - a rule may raise anything, with labels in it
             where = where_raised(error)
-            logger.warning("dubhe: the node's answer to %s raised %s.", header.stage, where)
+            warn_once("dubhe: the node's answer to %s raised %s.", header.stage, where)
             raise RefusedError(f"{header.stage} failed; the node's log says why.") from None
 
     def _join(self, header: Envelope, request: JoinRequest) -> Message:

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import DubheError, RefusedError, UnprovenError
+from dubhe_flwr.protocol.log import warn_once
 from dubhe_flwr.protocol.node.guards import INVALID_SUM, registration_of
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
-from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
+from dubhe_flwr.protocol.node.policy import NodePolicy, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.vaults import SumName, Vault
 from dubhe_flwr.protocol.wire.messages import RuleSum, SettleReply, SettleRequest
@@ -88,7 +89,7 @@ def _read(
     except Exception as error:  # noqa: BLE001 - a rule may raise anything
         if not isinstance(error, DubheError):
             where = where_raised(error)
-            logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, where)
+            warn_once("dubhe: the rule %r raised %s.", joined.announced.rule, where)
         raise RefusedError(INVALID_SUM) from None
 
 
@@ -124,7 +125,7 @@ def _outcome(
         fits = 0.0 <= outcome.probability <= 1.0
         fault = "returned a probability outside 0 to 1"
     if not fits:
-        logger.warning("dubhe: the rule %r %s.", announced.rule, fault)
+        warn_once("dubhe: the rule %r %s.", announced.rule, fault)
         raise RefusedError(INVALID_SUM)
     return outcome
 

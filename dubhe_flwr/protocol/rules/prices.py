@@ -55,7 +55,7 @@ _POOL: Final = 40
 """A pool of this many volunteers is large enough for prices, despite the noise."""
 
 _LARGEST_POOL: Final = 10
-"""Largest pool as a multiple of K; a larger one would use up the budget of draws."""
+"""Largest pool as a multiple of K; each draw counts as this many toward a node's daily limit."""
 
 
 @register_rule

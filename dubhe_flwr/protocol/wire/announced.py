@@ -47,7 +47,6 @@ class JoinRequest(Message):
     key_bits: int  # size of the Paillier modulus
     max_clients: int  # largest number of clients in a sum; fixes a slot's width
     min_cohort: int  # fewest clients that any decrypted sum covers
-    max_draws: int  # limit of a node's draws in this epoch, since each reveals a little of its P
     pool: int = 1  # average number of volunteers for a draw, as a multiple of K
     weighted: bool = False  # whether nodes are weighted by their number of samples
     has_agent: bool = True  # whether agents choose, from sums of label distributions
@@ -65,7 +64,6 @@ class JoinRequest(Message):
         require(self.simulated or not self.in_the_clear, "Real nodes must not send in the clear.")
         fits = not (self.has_committee and self.has_agent)
         require(fits, "A committee must not open sums for an agent.")
-        require(self.max_draws >= 0, "The budget of draws is negative.")
         fits = self.continues is None or len(self.continues) == _EPOCH_ID_BYTES
         require(fits, "The identity of an epoch has 16 bytes.")
 
@@ -91,13 +89,6 @@ class JoinRequest(Message):
         over the few clients left out.
         """
         return self.num_participants <= num_registered - self.min_cohort
-
-    def draws_charged(self, num_draws: int, num_registered: int) -> int:
-        """Return what `num_draws` draws cost from a node's budget.
-
-        One draw for H times K volunteers reveals as much about a probability as H draws.
-        """
-        return num_draws * -(-self.num_volunteers(num_registered) // self.num_participants)
 
     def num_volunteers(self, num_registered: int) -> int:
         """Return ``V``: how many registered clients volunteer for a draw, on average."""

@@ -30,7 +30,7 @@ __all__ = [  # re-exported
 ]
 
 MAX_DRAWS: Final = 2**20
-"""Largest number of draws in a message; it bounds memory before a node checks its budget."""
+"""Largest number of draws in a message; it bounds memory before a node checks its daily limit."""
 COMMITTEE: Final = 3
 """Number of members of a committee."""
 _MAX_ALIAS_BYTES: Final = 256

@@ -41,7 +41,7 @@ def test_the_next_agent_with_sums_left_is_in_none_of_its_own(
     num_sums = dict(zip(epoch.registered, spent, strict=True))
     announced = replace(epoch.announced, num_participants=num_participants)
     invitation = replace(epoch.invitation, announced=announced)
-    changed = replace(epoch, invitation=invitation, num_draws=0, num_sums=num_sums)
+    changed = replace(epoch, invitation=invitation, num_sums=num_sums)
     decisions = generator(server_round, "draw").random((N, num_tries)) < 0.4
     drawn = DrawnRound(decisions, free, ())
     task = agent_task_of(changed, drawn, epoch.ids(np.flatnonzero(failed)), 7, server_round)

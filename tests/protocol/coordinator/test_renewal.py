@@ -1,4 +1,4 @@
-"""Tests of the end of an epoch: after its interval, for newcomers, or when a budget is spent."""
+"""Tests of the end of an epoch: after its interval, or for newcomers."""
 
 from typing import Any
 
@@ -70,21 +70,6 @@ def test_unsampled_nodes_register_early_below_the_quorum(fewer: int) -> None:
     plan = nodes.play(3, here[:-fewer])
     assert (plan.num_registered, len(plan.participants)) == (7, 4)
     assert epoch_of(nodes).invitation.asked != sample
-
-
-def test_spent_draws_cause_an_early_registration() -> None:
-    """Draws of abandoned rounds count, so that no node is asked for too many."""
-    nodes = federation(
-        rounds_per_draw=4, registration_interval=4, max_draws_per_epoch=18, max_unregistered=1
-    )
-    nodes.until("determine")
-    first = epoch_of(nodes).identity
-    nodes.exchanges.clear()
-    plans = nodes.rounds(2, 4)
-    assert [plan.epoch == first for plan in plans] == [True, True, False]
-    draws = [e.request["num-rounds"] for e in nodes.exchanges if e.stage == "participate"]
-    assert draws == [2] * 12
-    assert nodes.errors == []
 
 
 @pytest.mark.parametrize(

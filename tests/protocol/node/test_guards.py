@@ -12,7 +12,7 @@ from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.messages import JoinRequest, ParticipateRequest
 
 ANNOUNCED = JoinRequest(
-    "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3, max_draws=12
+    "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3
 )
 JOINED = Membership(bytes(16), 2, ANNOUNCED, b"", (1, 2))
 POLICY = NodePolicy(label_counts=list, alias="1", max_epochs_per_day=2, max_draws_per_day=10)
@@ -54,7 +54,7 @@ def test_daily_limits_start_again_the_next_day(request_: Any, spent: Allowance) 
 
 
 @pytest.mark.parametrize(("num_clients", "price"), [(7, 2), (8, 3), (100, 3)])
-def test_a_day_and_an_epoch_charge_alike(num_clients: int, price: int) -> None:
+def test_a_draw_for_more_volunteers_counts_more(num_clients: int, price: int) -> None:
     """A draw for V volunteers counts as V / K, rounded up, by the clients of the sum."""
     pool = replace(JOINED, announced=replace(ANNOUNCED, pool=3))
     joined = replace(pool, registered=registered(num_clients))

@@ -19,10 +19,10 @@ from dubhe_flwr.protocol.node.memory import (
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.rules import Paper
 
-ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 512, 1000, 3, 1000)
+ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 512, 1000, 3)
 KEYS = b"modulus 31415, prime 31415"
 READING = Reading(31415, 31415, 31415, 0.31415, (0.31415, 2.0))
-REGISTERED = Registration(KEYS, 2.5, READING, num_draws=31415, num_sums=31415)
+REGISTERED = Registration(KEYS, 2.5, READING, num_sums=31415)
 JOINED = Membership(
     b"\xab" * 16, 31, ANNOUNCED, b"key for delivery 31415", (31415, 2, 3), registered=REGISTERED
 )

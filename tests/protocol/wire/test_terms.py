@@ -10,7 +10,7 @@ from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.protocol.wire.terms import Terms
 from dubhe_flwr.rules import Paper
 
-ANNOUNCED = JoinRequest("paper", Paper((1, 2, 10)).to_json(), 20, 2048, 1000, 3, 1000)
+ANNOUNCED = JoinRequest("paper", Paper((1, 2, 10)).to_json(), 20, 2048, 1000, 3)
 
 
 @pytest.mark.parametrize(

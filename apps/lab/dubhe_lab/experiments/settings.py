@@ -112,22 +112,8 @@ class SelectionSettings(CommandSettings):
         before="(paper) ",
         after=" For example 0.7,0.1 for sizes 1 and 2.",
     )
-    registration_interval: int | None = same(
-        Settings,
-        "registration_interval",
-        default=None,
-        shown="50, or fewer with many draws per round",
-    )
+    registration_interval: int = same(Settings, "registration_interval")
     key_bits: int = same(Settings, "key_bits")
-
-    def flat(self) -> dict[str, Any]:
-        """Return all values, with defaults in place of None."""
-        interval = self.registration_interval
-        if interval is None:  # more draws per round use up the budget of draws sooner
-            chosen = self.determined
-            most = Settings.max_draws_per_epoch // (chosen.number * chosen.pool)
-            interval = max(1, min(Settings.registration_interval, most))
-        return super().flat() | {"registration_interval": interval}
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `Settings`."""

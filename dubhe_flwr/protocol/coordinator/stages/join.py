@@ -11,7 +11,6 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, SIGNER_BYTES, TrustedKeys, is_signed_by
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context, Run
-from dubhe_flwr.protocol.coordinator.dropped_replies import REMEDIES, REMEDIES_OF_DECLINED
 from dubhe_flwr.protocol.coordinator.epoch import Invitation
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, accept_replies, alias_order
@@ -166,12 +165,6 @@ class Join(Awaiting):
         declined.update(others)
         context = replace(context, run=replace(run, declined=run.declined.union(others)))
         context.check_quorum(len(aliases), "part of the epoch", None)
-        for reason, number in report.dropped.items():
-            # Nodes that decline may be those with a rare class, so fewer of them matter.
-            least = context.settings.max_unregistered if reason in REMEDIES_OF_DECLINED else 0.5
-            if reason in REMEDIES and number > min(least, 0.5) * report.sent:
-                stay_out = f"{number} of {report.sent} nodes stay out ({reason})"
-                context = context.noted(f"{stay_out}; {REMEDIES[reason]}.")
         asked = frozenset(self.batch.requests).difference(names.keys() - kept)
         invitation = Invitation(
             identity=identity,

@@ -21,7 +21,7 @@ from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateReque
 
 @dataclass(frozen=True)
 class RoundsDrawn:
-    """Rounds for which the nodes have drawn, and the epoch with these draws charged."""
+    """Rounds for which the nodes have drawn."""
 
     epoch: Epoch
     rounds: Mapping[int, DrawnRound]
@@ -51,8 +51,6 @@ class Participate(AwaitingInEpoch):
         request = new_draw_request(context, epoch)
         here = [node_id for node_id in epoch.registered if node_id in context.round.present]
         context.check_quorum(len(here), "registered and connected", epoch)
-        # Charged at once: a draw counts as soon as it is asked for, even if the round fails.
-        epoch = epoch.charged(request)
         requests, num_rounds = dict.fromkeys(here, request), request.num_rounds
         context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests, num_rounds)
         return context, cls(batch, epoch, request)
@@ -79,7 +77,6 @@ def new_draw_request(context: Context, epoch: Epoch) -> ParticipateRequest:
     num_rounds = min(
         settings.rounds_per_draw,
         epoch.first_round + num_rounds_of(settings, epoch) - server_round,
-        epoch.draws_left // epoch.draws_charged(num_tries),
     )
     return ParticipateRequest(server_round, num_rounds, num_tries)
 
@@ -130,6 +127,4 @@ def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: DeterminedRound) -
     if len(ready.willing(epoch.registered, here)) >= settings.least_nodes:
         return False
     may_draw = here.intersection(epoch.registered) - context.round.unwilling
-    enough = len(may_draw) >= settings.least_nodes
-    needed = epoch.draws_charged(num_tries_of(settings, epoch))
-    return enough and epoch.draws_left >= needed
+    return len(may_draw) >= settings.least_nodes

@@ -118,8 +118,7 @@ class Settle(Awaiting):
         # With fewer nodes left, the sums that agents may decrypt can last for fewer rounds.
         num_rounds = new_draw_request(context, epoch).num_rounds
         # Draws use up one sequence number per round, as if `participate` had followed.
-        context, epoch = context.counted(num_rounds), epoch.charged(self.draw_request)
-        context, drawn = accept_draws(context, epoch, self.draw_request, draws)
+        context, drawn = accept_draws(context.counted(num_rounds), epoch, self.draw_request, draws)
         return context, replace(drawn, rounds=dict(islice(drawn.rounds.items(), num_rounds)))
 
 

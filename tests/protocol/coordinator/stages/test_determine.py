@@ -36,7 +36,7 @@ def standing_in(nodes: Nodes, stand_in: int, server_round: int) -> Batch:
     batch = nodes.until("participate", server_round)
     num_sums = {node_id: 11 for node_id in nodes.ids if node_id != stand_in}
     stage = awaiting(nodes, Participate)
-    changed = replace(stage, epoch=replace(stage.epoch, num_draws=0, num_sums=num_sums))
+    changed = replace(stage, epoch=replace(stage.epoch, num_sums=num_sums))
     nodes.state = replace(nodes.state, stage=changed)
     outcome = nodes.step(nodes.deliver(batch))
     assert isinstance(outcome, Batch)

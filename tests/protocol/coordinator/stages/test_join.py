@@ -157,17 +157,6 @@ class TestNumberOfClasses:
         assert nodes.play(2).epoch == plan.epoch
         assert not odd & set(asked(nodes, "register"))
 
-    def test_a_note_says_why_many_nodes_stay_out(self) -> None:
-        """A run without them would go unnoticed; some may have other reasons."""
-        for num_failing, share, noted in ((1, 0.2, False), (2, 0.2, True), (5, 0.8, True)):
-            nodes = self.coins(*[5] * 9, max_unregistered=share)
-            wills(nodes, [7], lambda _round: False)
-            for node_id in nodes.ids[:num_failing]:
-                set_policy(nodes, node_id, label_counts=lambda: [5])
-            plan = nodes.play(1)
-            remedy = f"{num_failing} of 9 nodes stay out (invalid label counts); make label_counts"
-            assert any(note.startswith(remedy) for note in plan.notes) == noted
-
     def test_the_error_says_why_most_nodes_stay_out(self) -> None:
         """The error repeats the round's notes, which nobody would see after the run ends."""
         with pytest.raises(QuorumError, match=r"epoch, fewer .* have 5 classes; .*: node 1 has 3"):
