@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from logging import ERROR, INFO, WARNING
 from numbers import Integral
-from threading import Lock
 from typing import Any, Final, Protocol, TypeVar
 
 from dubhe_flwr.adapter.ahead import PlansAhead
 from dubhe_flwr.adapter.arguments import Options
-from dubhe_flwr.adapter.exchanges import Exchanges, counted, log_plan, write_log
+from dubhe_flwr.adapter.exchanges import Exchanges, counted, log_plan
 from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.adapter.resume import Run
 from dubhe_flwr.adapter.transport import WarnOnceFilter, after
@@ -83,8 +82,6 @@ class SelectionDriver:
         self._warned_of: set[str] = set()
         self._ahead = PlansAhead(selector)
         self._reach: tuple[Callable[[], Sequence[int]], Send]  # list and reach this round's nodes
-        self._lock = Lock()
-        self._to_push = 0  # training messages still to be pushed before planning ahead begins
         # The app's own batches so far: sent, and answered. A node answers in turn, so the time-out
         # of a batch that is sent ahead begins once the app's earlier batches are answered.
         self._num_sent = self._num_answered = 0
@@ -126,8 +123,6 @@ class SelectionDriver:
             plan = self._select(server_round, node_ids, eligible)
         else:
             run.state = planned.state
-            for line in planned.log_lines:
-                write_log(*line)
         run.plan = plan
         seconds = time.perf_counter() - begin
         self._selected.update(plan.aliases)
@@ -151,9 +146,9 @@ class SelectionDriver:
     def _select(self, server_round: int, present: Sequence[int], eligible: Sequence[int]) -> Plan:
         """Select the clients of a round that was not planned ahead."""
         _, send = self._reach
-        state = self._ahead.withdraw(server_round, self.run.state)
+        state = self._ahead.withdraw(self.run.state)
         timeout = self.options.stage_timeout
-        exchanges = Exchanges(self.selector, state, write_log)
+        exchanges = Exchanges(self.selector, state)
 
         def exchange(batch: Batch) -> Replies:
             with self._filter:
@@ -166,7 +161,6 @@ class SelectionDriver:
             plan = exchanges.finish(outcome, exchange)
         finally:
             self.run.state = exchanges.state
-        self._ahead.learn(plan)
         return plan
 
     @property
@@ -185,7 +179,7 @@ class SelectionDriver:
             kept = len(set(node_ids).intersection(selected))
             self._warn_once(_TRAINS_OTHERS, kept, len(selected), len(node_ids) - kept)
         self._num_sent += 1
-        self._to_push = len(node_ids)
+        self._ahead.expect(len(node_ids))
 
     def training_ends(
         self, server_round: int, replies: Iterable[ReplyT], node_id_of: Callable[[ReplyT], int]
@@ -221,12 +215,9 @@ class SelectionDriver:
 
     def pushed(self, num_messages: int) -> None:
         """Count pushed messages, and plan ahead after the last training message."""
-        with self._lock:  # strategies with configure_fit send from several threads
-            was_training, self._to_push = self._to_push > 0, self._to_push - num_messages
-            if not was_training or self._to_push > 0:
-                return
         run = self.run
-        if run.plan is None or not self.selector.plans_ahead:
+        is_last = self._ahead.all_pushed(num_messages)
+        if not is_last or run.plan is None or not self.selector.plans_ahead:
             return
         if self._owner.looks_at_present:
             self._warn_once(_OVERRIDES_ELIGIBLE, type(self._owner).__name__)

@@ -29,11 +29,6 @@ _ADVICE: Final = {  # by part of Flower's message for an exception in the Client
 }
 
 
-def write_log(level: int, line: str) -> None:
-    """Write a line to Flower's log."""
-    log(level, "%s", line)
-
-
 class Exchanges:
     """A selector with its state, which advances with every answered batch.
 
@@ -44,40 +39,35 @@ class Exchanges:
     state : object
         The state to start from. The attribute of that name holds the latest state, even after an
         error.
-    write : callable (int, str) -> None
-        Receives the level and the text of each log line about failing nodes.
     """
 
-    def __init__(
-        self, selector: Selector[Any], state: Any, write: Callable[[int, str], None]
-    ) -> None:
+    def __init__(self, selector: Selector[Any], state: Any) -> None:
         self.selector = selector
         self.state = state
-        self._write = write
 
     def finish(self, outcome: Batch | Plan, send: Callable[[Batch], Replies]) -> Plan:
         """Send one batch after the other until the round is planned."""
         while isinstance(outcome, Batch):
             replies = send(outcome)
-            advice = self._report_failures(outcome, replies)
+            advice = _report_failures(outcome, replies)
             try:
                 self.state, outcome = self.selector.step(self.state, replies)
             except QuorumError as error:
                 raise QuorumError(f"{error} {advice}".strip()) from None
         return outcome
 
-    def _report_failures(self, batch: Batch, replies: Replies) -> str:
-        """Report the nodes' most frequent error, and return advice on it, if there is any."""
-        reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
-        for reason, number in reasons.most_common(1):
-            nodes = counted(number, "node", "nodes")
-            self._write(WARNING, _ERROR % (batch.header.stage, nodes, reason))
-            if reason.startswith("label_counts: "):  # a simulated node's owner reads this log
-                return reason
-            for advice in (advice for part, advice in _ADVICE.items() if part in reason):
-                self._write(ERROR, f"dubhe: {advice}")
-                return f"{advice[0].upper()}{advice[1:]}."
-        return ""
+
+def _report_failures(batch: Batch, replies: Replies) -> str:
+    """Log the nodes' most frequent error, and return advice on it, if there is any."""
+    reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
+    for reason, number in reasons.most_common(1):
+        log(WARNING, _ERROR, batch.header.stage, counted(number, "node", "nodes"), reason)
+        if reason.startswith("label_counts: "):  # a simulated node's owner reads this log
+            return reason
+        for advice in (advice for part, advice in _ADVICE.items() if part in reason):
+            log(ERROR, "dubhe: %s", advice)
+            return f"{advice[0].upper()}{advice[1:]}."
+    return ""
 
 
 def log_plan(plan: Plan, seconds: float) -> None:
