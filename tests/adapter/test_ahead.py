@@ -122,6 +122,15 @@ def test_nodes_are_asked_while_they_do_not_train(
     assert sorted(replies) == [0, 1, 2, 3]
 
 
+def test_planning_begins_after_the_last_training_message(api: Api) -> None:
+    """Messages are pushed one by one or together, and others may follow, such as evaluations."""
+    for pushed, begins in (((1, 1, 1, 1), 2), ((3, 2), 0), ((2, 2), 1)):
+        planner = api.dubhe().driver._ahead
+        planner.expect(3)
+        answers = [planner.all_pushed(number) for number in pushed]
+        assert answers == [place == begins for place in range(len(pushed))]
+
+
 def test_a_thread_that_has_to_end_sends_no_more(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes that train are not asked any more once the round is selected or the run has ended."""
     planner = api.dubhe().driver._ahead
