@@ -2,11 +2,11 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, count
-from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
+from itertools import count
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import numpy as np
 from flwr.app import Error, Message
@@ -16,7 +16,6 @@ from dubhe_flwr.adapter._compat import (
     CLIENT_APP_ERROR,
     NODE_UNAVAILABLE,
     delivered_copy,
-    readdressed,
     set_message_id,
 )
 from dubhe_flwr.adapter.messages import STAGES, stage_of
@@ -29,9 +28,14 @@ __all__ = ["Fault", "FaultKind", "FaultyGrid"]
 ThingT = TypeVar("ThingT")
 
 FaultKind = Literal[
-    "drop_request", "drop_reply", "error", "kill", "delay", "duplicate", "reorder",
-    "corrupt_request", "corrupt_reply", "replay_request", "replay_reply",
-]  # fmt: skip
+    "drop_request",
+    "drop_reply",
+    "error",
+    "kill",
+    "reorder",
+    "corrupt_request",
+    "corrupt_reply",
+]
 
 _KNOWN: Final = (*STAGES, "train", "evaluate", "query")
 
@@ -48,12 +52,8 @@ class Fault:
         - "drop_request", "drop_reply": the request or the reply is lost;
         - "error": the node does not see the request, and an error comes back;
         - "kill": the node leaves for good, without an answer;
-        - "delay": the reply comes in a later exchange of the protocol;
-        - "duplicate": the node gets the request twice, and the server gets two replies;
         - "reorder": the messages of the batch, and their replies, are shuffled;
-        - "corrupt_request", "corrupt_reply": one value of the message's records is changed;
-        - "replay_request": the first request of this stage is delivered again before this one;
-        - "replay_reply": the first reply of this stage replaces this one.
+        - "corrupt_request", "corrupt_reply": one value of the message's records is changed.
     stages : str or iterable of str (default: all)
         Stages of the protocol, such as "join" or "determine"; "train", "evaluate" and "query" are
         the app's own messages.
@@ -93,22 +93,12 @@ class Fault:
         return (self.stages,) if isinstance(self.stages, str) else tuple(self.stages)
 
 
-class _Sent(NamedTuple):
-    """A message on its way (the server's own, a duplicate or an old one) and what hits it."""
-
-    message: Message
-    of: Message
-    hits: frozenset[FaultKind]
-    is_old: bool = False
-
-
 class FaultyGrid(ForwardingGrid):
     """Forwards messages to another Grid, with faults.
 
     Faults apply to messages sent with `send_and_receive`, which Dubhe and Flower's strategies use.
-    Late and duplicate replies are delivered only for stages of the protocol, since an app does not
-    wait for late replies. Arrays are never corrupted. `injected` counts the faults by kind and
-    stage, and `killed` holds the nodes that left.
+    Arrays are never corrupted. `injected` counts the faults by kind and stage, and `killed` holds
+    the nodes that left.
 
     Parameters
     ----------
@@ -136,15 +126,11 @@ class FaultyGrid(ForwardingGrid):
         self.faults = tuple(faults)
         self.injected: Counter[tuple[str, str]] = Counter()
         self.killed: set[int] = set()
-        replays = (fault.struck for fault in self.faults if fault.kind.startswith("replay"))
-        self._replayed = frozenset(chain.from_iterable(replays))
         self._seed = seed
         self._lock = threading.Lock()
         self._numbers = count(1)
         self._sent: Counter[tuple[str, int]] = Counter()
         self._happened: Counter[int] = Counter()
-        self._first: dict[tuple[str, int], tuple[Message, Message]] = {}
-        self._late: list[Message] = []
 
     def get_node_ids(self) -> Iterable[int]:
         """Return the nodes that were not killed."""
@@ -157,18 +143,25 @@ class FaultyGrid(ForwardingGrid):
         with self._lock:  # strategies with configure_fit send from several threads
             batch = [(message, self._hits(message)) for message in messages]
             replies: list[Message] = []
-            if any(stage_of(message) in STAGES for message, _ in batch):  # not with the app's own
-                replies, self._late = self._late, []
-            sent = [out for message, hits in batch for out in self._send(message, hits, replies)]
-            shuffled = any("reorder" in hits for _, hits in batch)
-            if shuffled:
+            sent: list[Message] = []
+            for message, hits in batch:
+                if error := self._error(message, hits):
+                    replies.append(error)
+                elif "drop_request" not in hits:
+                    spoilt = "corrupt_request" in hits
+                    sent.append(self._spoilt_copy(message) if spoilt else message)
+            is_shuffled = any("reorder" in hits for _, hits in batch)
+            if is_shuffled:
                 sent = self._shuffled(sent)
-        answers = list(self.other.send_and_receive([out.message for out in sent], timeout=timeout))
+        answers = list(self.other.send_and_receive(sent, timeout=timeout))
         with self._lock:
-            by_id = {out.message.metadata.message_id: out for out in sent}
+            hits_by_id = {message.metadata.message_id: hits for message, hits in batch}
             for answer in answers:
-                replies += self._receive(answer, by_id[answer.metadata.reply_to_message_id])
-            return self._shuffled(replies) if shuffled else replies
+                hits = hits_by_id[answer.metadata.reply_to_message_id]
+                if "drop_reply" not in hits:
+                    spoilt = "corrupt_reply" in hits and answer.has_content()
+                    replies.append(self._spoilt_copy(answer) if spoilt else answer)
+            return self._shuffled(replies) if is_shuffled else replies
 
     def _hits(self, message: Message) -> frozenset[FaultKind]:
         """Draw which faults hit a message."""
@@ -187,56 +180,15 @@ class FaultyGrid(ForwardingGrid):
                 hits.add(fault.kind)
         return frozenset(hits)
 
-    def _send(
-        self, message: Message, hits: frozenset[FaultKind], replies: list[Message]
-    ) -> Iterator[_Sent]:
-        """Yield the messages that reach the node; errors that replace them join the replies."""
-        key = stage_of(message), message.metadata.dst_node_id
+    def _error(self, message: Message, hits: frozenset[FaultKind]) -> Message | None:
+        """Return the error that comes back in place of a reply, if the node sees no request."""
+        node_id = message.metadata.dst_node_id
         if "kill" in hits:
-            self.killed.add(key[1])
-        if key[1] in self.killed:
-            replies.append(self._error(message, NODE_UNAVAILABLE))
-        elif "drop_request" in hits:
-            return
-        elif "error" in hits:
-            replies.append(self._error(message, CLIENT_APP_ERROR))
-        else:
-            if "replay_request" in hits and key in self._first:
-                yield _Sent(_twin(self._first[key][0]), message, hits, is_old=True)
-            spoilt = "corrupt_request" in hits
-            yield _Sent(
-                _spoilt_copy(message, self._generator("spoil")) if spoilt else message,
-                message,
-                hits,
-            )
-            if "duplicate" in hits:
-                yield _Sent(_twin(message), message, hits)
-
-    def _receive(self, answer: Message, sent: _Sent) -> Iterator[Message]:
-        """Yield the replies that reach the server for an answer."""
-        message, hits = sent.of, sent.hits
-        key = stage_of(message), message.metadata.dst_node_id
-        is_own = sent.message.metadata is message.metadata
-        if "drop_reply" in hits or not (is_own or key[0] in STAGES):
-            return
-        if is_own and answer.has_content():
-            if key[0] in self._replayed:
-                self._first.setdefault(key, (_twin(message), _twin(answer)))
-            if "corrupt_reply" in hits:
-                answer = _spoilt_copy(answer, self._generator("spoil"))
-            if "replay_reply" in hits:
-                answer = _twin(self._first[key][1])
-        asked = message.metadata.message_id
-        if not sent.is_old and answer.metadata.reply_to_message_id != asked:
-            answer = readdressed(answer, asked)
-        if "delay" not in hits:
-            yield answer
-        elif key[0] in STAGES:
-            self._late.append(answer)
-
-    def _error(self, message: Message, code: int) -> Message:
-        if not message.metadata.message_id:
-            set_message_id(message, f"faulty-{next(self._numbers)}")
+            self.killed.add(node_id)
+        if node_id not in self.killed and "error" not in hits:
+            return None
+        code = NODE_UNAVAILABLE if node_id in self.killed else CLIENT_APP_ERROR
+        set_message_id(message, f"faulty-{next(self._numbers)}")
         return Message(Error(code, "A fault was injected."), reply_to=message)
 
     def _generator(self, purpose: str) -> np.random.Generator:
@@ -245,24 +197,18 @@ class FaultyGrid(ForwardingGrid):
     def _shuffled(self, things: Sequence[ThingT]) -> list[ThingT]:
         return [things[index] for index in self._generator("order").permutation(len(things))]
 
-
-def _twin(message: Message) -> Message:
-    """Return a message with the same content and no id."""
-    return readdressed(delivered_copy(message) if message.has_content() else message)
-
-
-def _spoilt_copy(message: Message, rng: np.random.Generator) -> Message:
-    """Return a message with the same id and one value of its configs or metrics changed."""
-    spoilt = delivered_copy(message)
-    records: list[Any] = [
-        *spoilt.content.config_records.values(),
-        *spoilt.content.metric_records.values(),
-    ]
-    places = [(record, name) for record in records for name in sorted(record)]
-    if places:
-        record, name = places[int(rng.integers(len(places)))]
-        record[name] = _other(record[name], rng)
-    return spoilt
+    def _spoilt_copy(self, message: Message) -> Message:
+        """Return a message with the same id and one value of its configs or metrics changed."""
+        spoilt, rng = delivered_copy(message), self._generator("spoil")
+        records: list[Any] = [
+            *spoilt.content.config_records.values(),
+            *spoilt.content.metric_records.values(),
+        ]
+        places = [(record, name) for record in records for name in sorted(record)]
+        if places:
+            record, name = places[int(rng.integers(len(places)))]
+            record[name] = _other(record[name], rng)
+        return spoilt
 
 
 def _other(value: object, rng: np.random.Generator) -> object:  # noqa: PLR0911 - one for each type

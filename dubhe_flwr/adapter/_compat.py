@@ -78,16 +78,6 @@ def config_record(fields: Mapping[str, Scalar]) -> ConfigRecord:
     return record
 
 
-def readdressed(message: Message, reply_to_message_id: str | None = None) -> Message:
-    """Return a copy of a message without its id; if an id is given, it replies to that message."""
-    own, metadata = copy(message), copy(message.metadata)
-    metadata.__dict__["_message_id"] = ""
-    if reply_to_message_id is not None:
-        metadata.__dict__["_reply_to_message_id"] = reply_to_message_id
-    own.__dict__["_metadata"] = metadata
-    return own
-
-
 @contextmanager
 def without_mods(app: ClientApp) -> Iterator[None]:
     """Register handlers that the app-level mods do not wrap.

@@ -5,9 +5,9 @@ request arrives while the node trains, the node answers it right after training.
 again, it then starts training late. So each exchange is spread over two rounds: nodes that do not
 train in the first round are asked in that round, and the others in the second. In both, training
 gets a head start: where nodes share a host, the processes that train start before those that
-answer. If selecting a round takes n exchanges, planning begins 2n + 1 rounds before that round's
-training begins. If that round is closer than this, as it is early in an epoch, some exchanges take
-only one round. The exchanges for the first round of an epoch include the registration.
+answer. A registration is expected to take seven exchanges, and a draw two, so planning begins
+fifteen or five rounds before the round that needs them. If that round is closer than this, as it is
+early in an epoch, some exchanges take only one round.
 
 | event | what happens |
 |---|---|
@@ -15,26 +15,24 @@ only one round. The exchanges for the first round of an epoch include the regist
 | that round is not due yet | nothing is kept, and the thread ends |
 | it is due | the rounds before it, which need no exchange, are planned; then its batches are sent |
 | it is planned | it is kept until its turn comes, and the thread looks for the next one |
-| it fails, or would be selected at random | the thread ends, and the round is selected when its turn comes |
+| it fails, or would be selected at random | the log says so, the thread ends, and the round is selected when its turn comes |
 
 Each call of a selector takes a state and returns the next one, so the states form a chain. The
 thread extends this chain. Only one exchange is ever under way: to select a round that is not
 planned, the main thread first stops the planning thread.
 """  # noqa: E501 - a table
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from itertools import count
-from logging import INFO
-from threading import Condition, Event, Thread
+from logging import INFO, WARNING
+from threading import Condition, Thread
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dubhe_flwr.adapter.exchanges import Exchanges, counted
 from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.errors import DubheError, QuorumError
 from dubhe_flwr.protocol import Batch, Plan, Replies, Stage
-from dubhe_flwr.protocol.log import logger
 from dubhe_flwr.protocol.selector import Selector
 
 Present = Callable[[], Collection[int]]
@@ -43,21 +41,19 @@ SendAhead = Callable[[Batch, Callable[[], bool]], Replies]
 """Sends a batch and returns the replies that came before the function returned True."""
 
 _NOT_PLANNED: Final = (
-    "dubhe: this round was not planned while clients trained, and is selected now: %s"
+    "dubhe: round %s could not be planned while clients train, and is selected when it begins: %s"
 )
 _SILENT_SECONDS: Final = 1.0  # seconds that a round waits before the log says so
 _HEAD_START: Final = 1 / 3  # part of a round's time
-_DRAWS: Final = {Stage.PARTICIPATE, Stage.SETTLE}  # the last of these exchanges has the draws
-_ASSUMED_EXCHANGES: Final = 2  # exchanges assumed for a kind of selection that has not happened yet
+_IN_A_REGISTRATION: Final = 7  # exchanges
+_IN_A_DRAW: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedRound:
-    """A round planned ahead: its plan, the selector's state after it, and its warnings."""
+class PlannedRound(NamedTuple):
+    """A round planned ahead: its plan, and the selector's state after it."""
 
     plan: Plan
     state: Any
-    warnings: Sequence[str] = ()
 
 
 class _StoppedError(Exception):
@@ -67,11 +63,12 @@ class _StoppedError(Exception):
 class PlansAhead:
     """The rounds planned ahead, and the thread that plans them."""
 
+    # Guards all attributes. All planners share it, since a copy of a strategy cannot copy a lock.
+    _changed = Condition()
+
     def __init__(self, selector: Selector[Any]) -> None:
         self._selector = selector
-        self._num_exchanges: dict[str, int] = {}  # of the latest selection, by its first stage
-        self._changed = Condition()  # guards everything below
-        self._stop = Event()
+        self._to_push = 0  # training messages still to be pushed before planning begins
         self._planned: dict[int, PlannedRound] = {}
         self._end: tuple[int, Any] | None = None  # the last round in the chain, and its state
         self._training = 0  # the round now in training
@@ -80,20 +77,21 @@ class PlansAhead:
         self._head_start = 0.0  # seconds from then on until other nodes are asked
         self._is_awaited = False  # whether a round waits for its plan
         self._is_running = False
-        self._failure: Sequence[str] = ()  # warnings that say why planning failed
-        self._warnings: list[str] = []  # of the round that the thread plans now
+        self._is_stopped = False  # whether the thread has to end
+        self._has_failed = False  # whether the round after the last one in the chain failed
         self._waits_for = ""
 
-    def learn(self, plan: Plan) -> None:
-        """Remember how many exchanges a selection took."""
-        stages = [report.stage for report in plan.stages]
-        if plan.fallback or not stages:
-            return
-        self._num_exchanges[stages[0]] = len(stages)
-        for number, stage in enumerate(reversed(stages), 1):
-            if stage in _DRAWS:
-                self._num_exchanges[Stage.PARTICIPATE] = number
-                return
+    def expect(self, num_messages: int) -> None:
+        """Note how many training messages of a round are about to be pushed."""
+        with self._changed:
+            self._to_push = num_messages
+
+    def all_pushed(self, num_messages: int) -> bool:
+        """Count pushed messages, and return whether the last expected one is among them."""
+        with self._changed:  # strategies with configure_fit send from several threads
+            was_waiting = self._to_push > 0
+            self._to_push -= num_messages
+            return was_waiting and self._to_push <= 0
 
     def begin(
         self,
@@ -118,17 +116,16 @@ class PlansAhead:
         """
         with self._changed:
             now = monotonic()
-            if 0 < self._training == plan.server_round - 1:  # not if another run begins
+            if self._training:
                 self._head_start = _HEAD_START * (now - self._began_at)
             self._training, self._began_at = plan.server_round, now
             self._trained = plan.participants
             self._changed.notify_all()
-            if self._is_running or self._failure:
+            if self._is_running or self._has_failed:
                 return
             if self._end is None:
                 self._end = plan.server_round, state
-            self._is_running = True
-            self._stop.clear()
+            self._is_running, self._is_stopped = True, False
         arguments = (last_round, present, send)
         thread = Thread(target=self._run, args=arguments, name="dubhe-ahead", daemon=True)
         try:
@@ -151,32 +148,27 @@ class PlansAhead:
             self._is_awaited = False
             return self._planned.pop(server_round, None)
 
-    def withdraw(self, server_round: int, state: Any) -> Any:
-        """Discard all plans; return the state at the end of the chain, or the given one.
-
-        `server_round` is selected next. If planning it has failed, the log says why.
-        """
+    def withdraw(self, state: Any) -> Any:
+        """Discard all plans; return the state at the end of the chain, or the given one."""
         self.stop()
         with self._changed:
             self._changed.wait_for(lambda: not self._is_running)
-            last, state = self._end or (server_round, state)
-            for line in self._failure if server_round == last + 1 else ():
-                logger.warning(line)
-            self._end, self._failure, self._warnings = None, (), []
+            if self._end is not None:
+                _, state = self._end
+            self._end, self._has_failed = None, False
             self._planned.clear()
         return state
 
     def stop(self) -> None:
         """Tell the thread to end, without waiting for it."""
-        self._stop.set()
         with self._changed:
+            self._is_stopped = True
             self._changed.notify_all()
 
     def _run(self, last_round: int | None, present: Present, send: SendAhead) -> None:
         """Plan round after round until none is due."""
         try:
             while True:
-                self._warnings = []
                 training = self._training
                 due = self._next_due(training, last_round, present())
                 if due is not None:
@@ -187,12 +179,13 @@ class PlansAhead:
             self._ended(error)
 
     def _ended(self, error: BaseException) -> None:
-        """Notify all waiting threads that this one has ended, and keep warnings that say why."""
+        """Log why a round was not planned, and notify all waiting threads."""
         with self._changed:
-            self._is_running = False
             if not isinstance(error, _StoppedError):
-                reason = str(error) or type(error).__name__
-                self._failure = (*self._warnings, _NOT_PLANNED % reason)
+                last = self._end[0] if self._end else self._training
+                log(WARNING, _NOT_PLANNED, last + 1, str(error) or type(error).__name__)
+                self._has_failed = True
+            self._is_running = False
             self._changed.notify_all()
 
     def _may_end(self, training: int) -> bool:
@@ -211,14 +204,14 @@ class PlansAhead:
         """
         last, state = self._end or (training, None)
         planned: dict[int, PlannedRound] = {}
-        farthest = training + 1 + 2 * max(self._num_exchanges.values(), default=_ASSUMED_EXCHANGES)
+        farthest = training + 1 + 2 * _IN_A_REGISTRATION
         for server_round in range(last + 1, min(farthest, last_round or farthest) + 1):
             try:
                 after, outcome = self._selector.begin_round(state, server_round, here, here)
             except DubheError:
                 return None  # if it still fails in its own round, it is reported then
             if isinstance(outcome, Batch):
-                if server_round > training + 1 + 2 * self._exchanges_of(outcome):
+                if server_round > training + 1 + 2 * _num_exchanges(outcome):
                     return None
                 self._keep(server_round - 1, state, planned)
                 return server_round, after, outcome
@@ -228,13 +221,9 @@ class PlansAhead:
             planned[server_round] = PlannedRound(outcome, state)
         return None
 
-    def _exchanges_of(self, first: Batch) -> int:
-        """Return the number of exchanges that a selection took the last time."""
-        return self._num_exchanges.get(first.header.stage, _ASSUMED_EXCHANGES)
-
     def _plan(self, server_round: int, state: Any, batch: Batch, send: SendAhead) -> None:
         """Plan a round that needs exchanges."""
-        exchanges_left = count(self._exchanges_of(batch), -1)
+        exchanges_left = count(_num_exchanges(batch), -1)
 
         def exchange(batch: Batch) -> Replies:
             nodes = counted(len(batch.requests), "node has", "nodes have")
@@ -243,19 +232,17 @@ class PlansAhead:
             may_spread = rounds_left > max(1, next(exchanges_left))
             return (self._spread if may_spread else self._send)(batch, send)
 
-        warnings = self._warnings
-        exchanges = Exchanges(self._selector, state, warnings.append)
+        exchanges = Exchanges(self._selector, state)
         last, planned = server_round - 1, dict[int, PlannedRound]()
         try:
             plan = exchanges.finish(batch, exchange)
             if not plan.fallback:
                 last = server_round
-                planned[last] = PlannedRound(plan, exchanges.state, warnings)
+                planned[last] = PlannedRound(plan, exchanges.state)
         finally:
             self._keep(last, exchanges.state, planned)
         if plan.fallback:  # the round gets another chance when its turn comes
             raise QuorumError(" ".join(plan.notes))
-        self.learn(plan)
 
     def _spread(self, batch: Batch, send: SendAhead) -> Replies:
         """Send a batch to the nodes that are not training now, and next round to the others."""
@@ -283,14 +270,14 @@ class PlansAhead:
 
     def _is_urgent(self) -> bool:
         """Return whether a round waits for its plan, or the thread has to end."""
-        return self._is_awaited or self._stop.is_set()
+        return self._is_awaited or self._is_stopped
 
     def _send(self, batch: Batch, send: SendAhead) -> Replies:
         """Send a batch to all of its nodes, unless the thread has to end."""
-        if self._stop.is_set():
+        if self._is_stopped:
             raise _StoppedError
-        replies = send(batch, self._stop.is_set)
-        if self._stop.is_set():
+        replies = send(batch, lambda: self._is_stopped)
+        if self._is_stopped:
             raise _StoppedError
         return replies
 
@@ -300,3 +287,8 @@ class PlansAhead:
             self._end = last, state
             self._planned.update(planned)
             self._changed.notify_all()
+
+
+def _num_exchanges(first: Batch) -> int:
+    """Return how many exchanges a selection that begins with this batch usually takes."""
+    return _IN_A_REGISTRATION if first.header.stage == Stage.JOIN else _IN_A_DRAW

@@ -13,7 +13,6 @@ from dubhe_flwr.protocol import Plan
 from dubhe_flwr.protocol.settings import Settings
 
 EvaluateOn = Literal["all", "selected"]
-OnCheckpointFailure = Literal["continue", "raise"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +36,6 @@ class Options:
     checkpoint_dir : str or Path, optional (default: none)
         Where to keep model, round and state after each round. A ServerApp started again with the
         same directory continues with the next round.
-    on_checkpoint_failure : "continue" or "raise" (default: "continue")
-        Whether the run goes on, with an error in the log, if a checkpoint cannot be written.
     on_selection : callable (Plan, float) -> mapping or None, optional (default: none)
         Called after each selection with the plan and the number of seconds that the round waited
         for it. If it returns a mapping, its entries are added to the round's metrics.
@@ -50,14 +47,12 @@ class Options:
     wait_timeout: float = 60.0
     stage_timeout: float | None = 600.0
     checkpoint_dir: str | PathLike[str] | None = None
-    on_checkpoint_failure: OnCheckpointFailure = "continue"
     on_selection: Callable[[Plan, float], Mapping[str, float] | None] | None = None
 
     def __post_init__(self) -> None:
         of = {
             "equal_weights": Literal[True, False],
             "evaluate_on": EvaluateOn,
-            "on_checkpoint_failure": OnCheckpointFailure,
         }
         for name, choices in of.items():
             if (value := getattr(self, name)) not in get_args(choices):

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from logging import ERROR, INFO, WARNING
 from numbers import Integral
-from threading import Lock
 from typing import Any, Final, Protocol, TypeVar
 
 from dubhe_flwr.adapter.ahead import PlansAhead
@@ -21,7 +20,7 @@ from dubhe_flwr.adapter.resume import Run
 from dubhe_flwr.adapter.transport import after
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Plan, Replies
-from dubhe_flwr.protocol.log import logger, warn_once
+from dubhe_flwr.protocol.log import warn_once
 from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.simulated_nodes import SimulatedNodes
 
@@ -83,8 +82,6 @@ class SelectionDriver:
         self._selected: set[str] = set()
         self._ahead = PlansAhead(selector)
         self._reach: tuple[Callable[[], Sequence[int]], Send]  # list and reach this round's nodes
-        self._lock = Lock()
-        self._to_push = 0  # training messages still to be pushed before planning ahead begins
         # The app's own batches so far: sent, and answered. A node answers in turn, so the time-out
         # of a batch that is sent ahead begins once the app's earlier batches are answered.
         self._num_sent = self._num_answered = 0
@@ -127,8 +124,6 @@ class SelectionDriver:
             plan = self._select(server_round, node_ids, eligible)
         else:
             run.state = planned.state
-            for line in planned.warnings:
-                logger.warning(line)
         run.plan = plan
         seconds = time.perf_counter() - begin
         self._selected.update(plan.aliases)
@@ -152,9 +147,9 @@ class SelectionDriver:
     def _select(self, server_round: int, present: Sequence[int], eligible: Sequence[int]) -> Plan:
         """Select the clients of a round that was not planned ahead."""
         _, send = self._reach
-        state = self._ahead.withdraw(server_round, self.run.state)
+        state = self._ahead.withdraw(self.run.state)
         timeout = self.options.stage_timeout
-        exchanges = Exchanges(self.selector, state, logger.warning)
+        exchanges = Exchanges(self.selector, state)
 
         def exchange(batch: Batch) -> Replies:
             return self._nodes.exchange(batch, lambda left: send(left, timeout))
@@ -166,7 +161,6 @@ class SelectionDriver:
             plan = exchanges.finish(outcome, exchange)
         finally:
             self.run.state = exchanges.state
-        self._ahead.learn(plan)
         return plan
 
     @property
@@ -184,7 +178,7 @@ class SelectionDriver:
         if sorted(node_ids) != sorted(selected):
             warn_once(_TRAINS_OTHERS)
         self._num_sent += 1
-        self._to_push = len(node_ids)
+        self._ahead.expect(len(node_ids))
 
     def training_ends(
         self, server_round: int, replies: Iterable[ReplyT], node_id_of: Callable[[ReplyT], int]
@@ -220,12 +214,9 @@ class SelectionDriver:
 
     def pushed(self, num_messages: int) -> None:
         """Count pushed messages, and plan ahead after the last training message."""
-        with self._lock:  # strategies with configure_fit send from several threads
-            was_training, self._to_push = self._to_push > 0, self._to_push - num_messages
-            if not was_training or self._to_push > 0:
-                return
         run = self.run
-        if run.plan is None or not self.selector.plans_ahead:
+        is_last = self._ahead.all_pushed(num_messages)
+        if not is_last or run.plan is None or not self.selector.plans_ahead:
             return
         if self._owner.looks_at_present:
             warn_once(_OVERRIDES_ELIGIBLE, type(self._owner).__name__)

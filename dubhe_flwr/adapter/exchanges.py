@@ -23,29 +23,26 @@ class Exchanges:
     state : object
         The state to start from. The attribute of that name holds the latest state, even after an
         error.
-    warn : callable (str) -> None
-        Receives each warning about failing nodes.
     """
 
-    def __init__(self, selector: Selector[Any], state: Any, warn: Callable[[str], None]) -> None:
+    def __init__(self, selector: Selector[Any], state: Any) -> None:
         self.selector = selector
         self.state = state
-        self._warn = warn
 
     def finish(self, outcome: Batch | Plan, send: Callable[[Batch], Replies]) -> Plan:
         """Send one batch after the other until the round is planned."""
         while isinstance(outcome, Batch):
             replies = send(outcome)
-            self._report_failures(outcome, replies)
+            _log_failures(outcome, replies)
             self.state, outcome = self.selector.step(self.state, replies)
         return outcome
 
-    def _report_failures(self, batch: Batch, replies: Replies) -> None:
-        """Report the nodes' most frequent error."""
-        reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
-        for reason, number in reasons.most_common(1):
-            nodes = counted(number, "node", "nodes")
-            self._warn(_ERROR % (batch.header.stage, nodes, reason))
+
+def _log_failures(batch: Batch, replies: Replies) -> None:
+    """Log the nodes' most frequent error."""
+    reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
+    for reason, number in reasons.most_common(1):
+        log(WARNING, _ERROR, batch.header.stage, counted(number, "node", "nodes"), reason)
 
 
 def log_plan(plan: Plan, seconds: float) -> None:

@@ -48,7 +48,6 @@ class Run:
     def __init__(self, wrapped: Any, selector: Selector[Any], options: Options) -> None:
         self._wrapped = wrapped
         self._selector = selector
-        self._on_failure = options.on_checkpoint_failure
         self._num_rounds: int | None = None
         path = options.checkpoint_dir
         self._directory = CheckpointDirectory(path) if path else None
@@ -147,7 +146,7 @@ class Run:
         return self.first + server_round
 
     def complete(self, server_round: int, model: Any) -> None:
-        """Save the round; if the disk is full, end the run only if the options say so."""
+        """Save the round; if the disk is full, the run continues without its checkpoint."""
         self.rounds_done = server_round
         # Saving before the run began would overwrite its checkpoint.
         if self._directory is None or self._phase < Phase.BEGUN:
@@ -156,11 +155,14 @@ class Run:
         try:
             self._directory.save({"state": self.state_dict(), "model": model})
         except OSError as error:
-            why = f"{self._directory.path} cannot be written to ({error.strerror}); make room there"
-            if self._on_failure == "raise":
-                raise CheckpointError(f"{why}, or set on_checkpoint_failure='continue'.") from error
-            without = "dubhe: the run continues WITHOUT a checkpoint of round %s: %s"
-            log(ERROR, without, server_round, why)
+            log(
+                ERROR,
+                "dubhe: the run continues WITHOUT a checkpoint of round %s: %s cannot be written "
+                "to (%s); make room there",
+                server_round,
+                self._directory.path,
+                error.strerror,
+            )
 
     def _look(self) -> None:
         """Load the checkpoint, once."""

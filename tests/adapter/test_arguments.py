@@ -1,5 +1,6 @@
 """Tests of the arguments that the strategies of both APIs take and refuse."""
 
+from copy import deepcopy
 from inspect import signature
 from typing import Any
 
@@ -84,6 +85,16 @@ def test_defaults(api: Api) -> None:
         assert isinstance(strategy.settings.rule, Prices)
     for number in (0, 30):
         assert api.dubhe(expected_nodes=number).driver.expected_nodes == number
+
+
+@in_both_apis
+def test_a_strategy_can_be_copied(api: Api) -> None:
+    """A copy selects by itself, with the same settings."""
+    strategy = api.ours.Dubhe(api.wrapped(), num_participants=20)
+    copied = deepcopy(strategy)
+    assert copied.settings == strategy.settings
+    assert copied.strategy is not strategy.strategy
+    assert copied.driver._owner is copied
 
 
 @in_both_apis

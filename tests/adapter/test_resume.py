@@ -267,7 +267,7 @@ def test_a_killed_server_app_resumes_every_time(
     assert CheckpointDirectory(tmp_path).open()["state"]["round"] == NUM_ROUNDS
 
 
-def test_a_full_disk_ends_the_run_only_if_that_is_wanted(
+def test_a_full_disk_does_not_end_the_run(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each round logs the missing checkpoint as an error, and the last one stays valid."""
@@ -280,8 +280,6 @@ def test_a_full_disk_ends_the_run_only_if_that_is_wanted(
     with monkeypatch.context() as patch, caplog.at_level("ERROR", logger="flwr"):
         patch.setattr(CheckpointDirectory, "save", fail)
         assert same(api.run(dubhe(), grid, NUM_ROUNDS), uninterrupted(api)[1])
-        with pytest.raises(CheckpointError, match="cannot be written to"):
-            api.run(dubhe(on_checkpoint_failure="raise"), grid, NUM_ROUNDS)
     (loud,) = [line for line in caplog.messages if "WITHOUT a checkpoint of round 4" in line]
     assert f"{tmp_path} cannot be written to (No space left on device); make room there" in loud
     again = dubhe()
