@@ -43,18 +43,11 @@ class TrustedKeys:
         if len(self._ranks) < len(keys):
             raise SettingsError("A key occurs twice in trusted_keys; give each node its own.")
 
-    def __len__(self) -> int:
-        return len(self._ranks)
-
     def __contains__(self, public_key: Ed25519PublicKey) -> bool:
         return public_key.public_bytes_raw() in self._ranks
 
-    def rank(self, signer: bytes) -> int:
-        """Return the position of a trusted key, from 0, by its public bytes."""
-        return self._ranks[signer]
-
-    def signer(self, statement: bytes, signature: bytes | None) -> bytes:
-        """Return the public bytes of the trusted key that signed a statement.
+    def rank(self, statement: bytes, signature: bytes | None) -> int:
+        """Return the position, from 0, of the trusted key that signed a statement.
 
         Raises `UntrustedError` if none did.
         """
@@ -63,20 +56,11 @@ class TrustedKeys:
         signer = signature[:SIGNER_BYTES]
         if signer not in self._ranks:
             raise UntrustedError("The signature is by a key that is not trusted.")
-        if not is_signed_by(signer, statement, signature):
-            raise UntrustedError("The signature belongs to another statement.")
-        return signer
-
-
-def is_signed_by(signer: bytes, statement: bytes, signature: bytes) -> bool:
-    """Return whether the key with these public bytes signed a statement."""
-    if len(signature) != SIGNATURE_BYTES or signature[:SIGNER_BYTES] != signer:
-        return False
-    try:
-        Ed25519PublicKey.from_public_bytes(signer).verify(signature[SIGNER_BYTES:], statement)
-    except InvalidSignature:
-        return False
-    return True
+        try:
+            Ed25519PublicKey.from_public_bytes(signer).verify(signature[SIGNER_BYTES:], statement)
+        except InvalidSignature:
+            raise UntrustedError("The signature belongs to another statement.") from None
+        return self._ranks[signer]
 
 
 class PinnedKeys(Hidden):
@@ -98,8 +82,8 @@ class PinnedKeys(Hidden):
     --------
     >>> own = Ed25519PrivateKey.generate()
     >>> keys = PinnedKeys(own, [own.public_key()])
-    >>> keys.trusted.signer(b"hello", keys.sign(b"hello")) == own.public_key().public_bytes_raw()
-    True
+    >>> keys.trusted.rank(b"hello", keys.sign(b"hello"))
+    0
     """
 
     __slots__ = ("_signing_key", "trusted")
@@ -123,11 +107,6 @@ class PinnedKeys(Hidden):
                 "nodes the same keys."
             )
         self._signing_key = signing_key
-
-    @property
-    def rank(self) -> int:
-        """The position of the node's own key among the trusted ones, from 0."""
-        return self.trusted.rank(self.signer)
 
     @property
     def signer(self) -> bytes:

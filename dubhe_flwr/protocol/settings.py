@@ -62,7 +62,9 @@ class Settings:
         selected node leaves before its round, another one is chosen at random.
     max_registered : int (default: 2000)
         Largest number of nodes that register in an epoch. If more are connected, each epoch takes a
-        new random sample, so that the cost of a round does not grow with the federation.
+        new random sample, so that the cost of a round does not grow with the federation. With
+        `trusted_keys` and a committee, all nodes are asked to join, to find those with the first
+        keys.
     equal_weights : bool (default: False)
         Whether all clients have the same weight in aggregation (eq. 1), instead of being weighted
         by their number of samples. Dubhe balances the data with the weights used in aggregation.
@@ -80,8 +82,9 @@ class Settings:
     key_bits : int (default: 2048)
         Size of the Paillier modulus.
     trusted_keys : iterable of Ed25519PublicKey, optional (default: none)
-        The nodes' public signing keys. The server needs them only to leave out nodes with a missing
-        or wrong key, before an agent refuses to make a key, or a committee objects to the node.
+        The nodes' public signing keys, in the order of the nodes' own lists. The server needs them
+        if nodes pin keys: such nodes join no epoch of a server without them. It leaves out nodes
+        whose key is not in the list.
     seed : int, optional (default: from the operating system)
         Seed of the server's choices and, with `simulation`, of the nodes' draws.
     simulation : "plain" or "encrypted", optional (default: None, for real nodes)
@@ -227,6 +230,7 @@ class Settings:
             has_agent=self.determined.has_agent,
             vault=self.vault,
             simulation_seed=None if self.simulation is None else seed,
+            has_trusted_keys=self.trusted is not None,
         )
 
     @property

@@ -28,7 +28,7 @@ from dubhe_flwr.rules import Paper
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(3)]
 TRUSTED = [key.public_key() for key in KEYS]
 RULE = Paper((1, 2, 4), {1: 0.7, 2: 0.2})
-JOIN = JoinRequest(RULE.name, RULE.to_json(), 6, 512, 100, 3)
+JOIN = JoinRequest(RULE.name, RULE.to_json(), 6, 512, 100, 3, has_trusted_keys=True)
 PRIVATE = PrivateFormat.PKCS8
 
 

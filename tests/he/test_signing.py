@@ -36,7 +36,7 @@ def signed(statement: bytes = b"statement", key: Ed25519PrivateKey = KEYS[0]) ->
 def test_invalid_signature_is_refused(signature: bytes | None, match: str) -> None:
     """The error distinguishes missing, cut, untrusted and borrowed signatures."""
     with pytest.raises(UntrustedError, match=match):
-        TrustedKeys(TRUSTED).signer(b"statement", signature)
+        TrustedKeys(TRUSTED).rank(b"statement", signature)
 
 
 @pytest.mark.parametrize(

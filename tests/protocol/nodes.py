@@ -176,7 +176,7 @@ TRUSTED = [key.public_key() for key in KEYS]
 
 def pinned_federation(**overrides: Any) -> Federation[CoordinatorState]:
     """Return nine nodes with pinned keys, and a server."""
-    nodes = federation(**overrides)
+    nodes = federation(**{"trusted_keys": TRUSTED, **overrides})
     for node_id, key in zip(nodes.ids, KEYS, strict=True):
         set_policy(nodes, node_id, pinned=PinnedKeys(key, TRUSTED))
     return nodes

@@ -32,7 +32,7 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
         {"status": 6}, {"status": -1}, {"num-classes": 1}, {"num-classes": None},
         {"alias": "3\n4"},
         {"public-key": bytes(31)}, {"public-key": bytes(33)}, {"signature": bytes(64)},
-        {"signature": b""}, {"num-examples": -1}, {"num-examples": 0}, {"rank": -1},
+        {"signature": b""}, {"num-examples": -1}, {"num-examples": 0},
     ],
     "join reply of a node that stays out": [{"num-classes": 0}, {"num-classes": 4}],
     "keygen request": [

@@ -58,13 +58,14 @@ def messages() -> Iterator[Case]:
     of_three: dict[str, Any] = {"roster.public-keys": bytes(range(96))}
     told = {"roster.alias-digests": bytes(96), "roster.signatures": bytes(288)}
     opened: dict[str, Any] = {"number": 1, "covered": b"\xf0\x80", "total": bytes(96)}
-    agrees: dict[str, Any] = {"group-digest": b"", "sealed-keys": b"", "ranks": []}
+    agrees: dict[str, Any] = {"group-digest": b"", "sealed-keys": b""}
     made = {"modulus": MODULUS, "sealed-keys": bytes(240)}
     requests: list[tuple[str, str, dict[str, Any]]] = [
         ("hello", "", {}),
         ("join", "", POOLED),
         ("join", " of real nodes", MNIST),
         ("join", ", numbers in the clear", ANNOUNCED | {"vault": "plain"}),
+        ("join", " of a server that knows the keys", ANNOUNCED | {"has-trusted-keys": True}),
         ("join", " of an epoch that goes on", ANNOUNCED | {"continues": OTHER_EPOCH}),
         ("keygen", "", of_three),
         ("keygen", ", signed", of_three | told),
@@ -91,7 +92,7 @@ def messages() -> Iterator[Case]:
     replies: list[tuple[str, str, dict[str, Any]]] = [
         ("hello", "", {"alias": "client 3: Grüße", "willing": True}),
         ("join", "", joined),
-        ("join", ", signed", joined | {"signature": bytes(96), "rank": 2}),
+        ("join", ", signed", joined | {"signature": bytes(96)}),
         ("join", ", weighted", joined | {"num-examples": 600}),
         ("join", " of a simulated node", joined | {"label-counts": [20, 30, 0, 5]}),
         ("join", " of a node that stays out", away),
@@ -105,7 +106,6 @@ def messages() -> Iterator[Case]:
             " in an epoch that goes on",
             agrees | {"group-digest": bytes(32), "sealed-keys": bytes(720), "state": bytes(208)},
         ),
-        ("appoint", " of a member that objects", agrees | {"ranks": [2, 0, -1, 7]}),
         ("register", "", {"registration": b"\x04" * 128, "distribution": b"\x05" * 128}),
         ("register", " without an agent", {"registration": b"\x04" * 128}),
         ("open", "", {"sealed": bytes(112), "proofs": bytes(48)}),

@@ -23,6 +23,7 @@ def paper(reference_set: Sequence[float], thresholds: object) -> dict[str, str]:
 ANNOUNCED: Final[dict[str, Any]] = paper([1, 2, 4], {"1": 0.6, "2": 0.3}) | {
     "num-participants": 4, "key-bits": 512, "max-clients": 20, "min-cohort": 3,
     "weighted": False, "has-agent": True, "vault": "paillier", "pool": 1, "simulation-seed": 7,
+    "has-trusted-keys": False,
 }  # fmt: skip
 SEARCHED: Final = ANNOUNCED | paper([1, 4], "search")
 POOLED: Final = ANNOUNCED | {"min-cohort": 2, "pool": 4}

@@ -42,6 +42,9 @@ FRANK: Final = {"alias": "1", "min-key-bits": 512}
 PINNED: Final = OWNER | {"signing-key": SIGNER.hex(), "trusted-keys": TRUSTED}
 
 
+KNOWING: Final = ANNOUNCED | {"has-trusted-keys": True}
+
+
 def session(
     name: str, kept: Case | None, *steps: Case, owner: Mapping[str, Any] = OWNER, **more: Any
 ) -> Case:
@@ -217,8 +220,9 @@ def _joins() -> Iterator[Case]:
     asked = ask("join", WEIGHTED, holds={"num-examples": {"int": sum(COUNTS[1])}})
     yield session("a node tells how many samples it has", None, asked)
     holds = {"status": {"int": 0}, "alias": {"str": "1"}}
-    asked = ask("join", ANNOUNCED, holds=holds, sizes={"signature": 96})
+    asked = ask("join", KNOWING, holds=holds, sizes={"signature": 96})
     yield session("a node with pinned keys joins", None, asked, owner=PINNED)
+    yield join("a node with pinned keys wants a server that knows them", 8, owner=PINNED)
     yield join("a node is not willing", 1, owner=OWNER | {"unwilling-rounds": [0]})
     yield join("a node has no data", 2, label_counts=[0, 0, 0, 0])
     for number in (0, 3, 5):

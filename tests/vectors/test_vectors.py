@@ -245,8 +245,7 @@ def test_statements_and_signatures(case: Case) -> None:
     for name, statement in (("join", join), ("key", key)):
         assert statement.hex() == case[f"{name}-statement"]
         assert keys.sign(statement).hex() == case[f"{name}-signature"]
-        signer = keys.trusted.signer(statement, bytes.fromhex(case[f"{name}-signature"]))
-        assert signer == signing_key.public_key().public_bytes_raw()
+        assert keys.trusted.rank(statement, bytes.fromhex(case[f"{name}-signature"])) == 0
 
 
 @cases("draws")

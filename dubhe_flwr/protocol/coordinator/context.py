@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, NoReturn
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
@@ -34,12 +34,9 @@ class Run:
     # Last known alias by node id, for the nodes connected at the last join.
     aliases: Mapping[int, str] = field(default_factory=dict)
     declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
-    # Nodes that say their pinned keys make them eligible for a committee.
-    candidates: frozenset[int] = frozenset()
-    # Number of failed epochs and complaints that each node was part of. A lying node is part of
-    # all of them.
-    failures: Mapping[int, int] = field(default_factory=dict)
-    num_refused_epochs: int = 0  # in a row; each one halves the number of nodes asked next
+    num_refused_epochs: int = 0  # in a row; each one halves the number of nodes in the next
+    committee_turn: int = 0  # which of the possible committees it is the turn of
+    needs_other_committee: bool = False  # whether the last epoch failed, or nodes complained
     # Identity of the epoch that the next one continues; None if the rule has to start afresh.
     continued: bytes | None = None
     settled: frozenset[int] = frozenset()  # nodes that settled in the last settled epoch
@@ -53,8 +50,7 @@ class RoundProgress:
     eligible: frozenset[int] = frozenset()  # connected nodes that may be chosen
     willing: frozenset[int] = frozenset()  # nodes willing to train in this round
     unwilling: frozenset[int] = frozenset()  # nodes that declined this round
-    used_agents: frozenset[int] = frozenset()  # agents whose answers were used in this round
-    num_renewals: int = 0  # epochs that were refused and replaced in this round
+    num_renewals: int = 0  # epochs that failed and were replaced in this round
     notes: tuple[str, ...] = ()  # what did not go as planned
     reports: tuple[StageReport, ...] = ()  # exchanges so far
 
@@ -91,12 +87,6 @@ class Context:
         lost = chain.from_iterable(report.lost.values())
         report = replace(report, aliases={n: known[n] for n in lost if n in known})
         return replace(self, round=replace(self.round, reports=(*self.round.reports, report)))
-
-    def with_used_agents(self, agents: Collection[int]) -> "Context":
-        """Return the context with these nodes recorded as agents of the round."""
-        return replace(
-            self, round=replace(self.round, used_agents=self.round.used_agents.union(agents))
-        )
 
     def batch(
         self, epoch: bytes, stage: Stage, requests: Mapping[int, Message], num_rounds: int = 1
@@ -144,13 +134,14 @@ class Context:
     def agents(self, node_ids: Sequence[int]) -> tuple[int, ...]:
         """Return the nodes in the order in which to ask them to be an epoch's agent.
 
-        Nodes that know how the last epoch ended come first. Agents of an epoch that was refused in
-        this round come last, since they may be the cause.
+        Nodes that know how the last epoch ended come first. Each epoch that failed in this round
+        moves the first of the line to its end, since it may be the cause.
         """
         lots = generator(self.run.seed, "keygen", self.server_round).permutation(len(node_ids))
-        suspects = self.round.used_agents if self.round.num_renewals else frozenset()
-        settled, drawn = self.run.settled, (node_ids[lot] for lot in lots)
-        return tuple(sorted(drawn, key=lambda node: (node in suspects, node not in settled)))
+        drawn = (node_ids[lot] for lot in lots)
+        line = sorted(drawn, key=lambda node_id: node_id not in self.run.settled)
+        start = self.round.num_renewals % max(1, len(line))
+        return (*line[start:], *line[:start])
 
     def give_up(self, sentence: str, epoch: Epoch | None) -> NoReturn:
         """Give up the round; the epoch, if any, may go on in the next one."""
@@ -203,26 +194,6 @@ class Awaiting(ABC):
     @abstractmethod
     def take(self, context: Context, replies: Replies) -> tuple[Context, Any]:
         """Read the replies, and return another stage that awaits replies, or an outcome."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AwaitingMembers(Awaiting):
-    """Members of the committee were asked; one that does not answer is asked once more."""
-
-    members: tuple[int, ...]  # node ids, in order of their place in the committee
-    told: Mapping[int, Any] = field(default_factory=dict)  # replies to the first request
-    is_repeated: bool = False
-
-    def asked_again(self, context: Context, told: Mapping[int, Any]) -> tuple[Context, Self] | None:
-        """Ask the silent members once more; None if there are none, or this was done before."""
-        missing = [node_id for node_id in self.members if node_id not in told]
-        if self.is_repeated or not missing:
-            return None
-        context = context.noted("A member of the committee did not answer; it is asked again.")
-        header, request = self.batch.header, next(iter(self.batch.requests.values()))
-        requests = dict.fromkeys(missing, request)
-        context, batch = context.batch(header.epoch, Stage(header.stage), requests)
-        return context, replace(self, batch=batch, told=told, is_repeated=True)
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,7 @@ outcome. The class of the outcome alone decides what comes next:
 | `Participate` | `Refused` | `Join`, once more in the same round |
 | `Determine` | `RoundDetermined` | the plan, and rest |
 
-A stage may repeat itself: `Keygen` and `Determine` ask another agent; `Appoint` and `Open` ask
-silent committee members once more. `Appoint` also asks again without the nodes that members do not
-trust, and goes back to `Join` if a sample lacks the first trusted keys. `Register` goes back to
+A stage may repeat itself: `Keygen` and `Determine` ask another agent. `Register` goes back to
 `Keygen` if too few nodes could open their key. A stage that has nothing to ask returns its outcome
 from ``begin``: `Keygen` in a simulation in the clear that starts afresh, `Open` without a
 committee, `Participate` if the round was drawn ahead, and `Determine` if there is no choice: the

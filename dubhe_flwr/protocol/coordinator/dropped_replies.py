@@ -27,6 +27,8 @@ _REMEDIES: Final = {
     "rule, in the server's version",
     JoinStatus.NOT_SIMULATED.reason: "set simulation only if the nodes have simulated=True (in "
     "DubheMod or register_dubhe)",
+    JoinStatus.NEEDS_TRUSTED_KEYS.reason: "the nodes pin keys, so give the server the same list "
+    "(trusted_keys=load_trusted_keys(...) of Dubhe)",
     JoinStatus.WRONG_NUMBER_OF_CLASSES.reason: "make the rule fit the length of label_counts (the "
     "largest size of reference_set, the shares of target)",
     JoinStatus.INVALID_LABEL_COUNTS.reason: "make label_counts return a list of whole numbers from "

@@ -44,7 +44,6 @@ class Epoch:
     finding: tuple[float, ...] = ()  # what the rule found
     num_sums: Mapping[int, int] = field(default_factory=dict)  # sums given to each agent so far
     rounds: Mapping[int, DeterminedRound] = field(default_factory=dict)  # current and later rounds
-    committee: tuple[int, ...] = ()  # members of the committee, if there is one
     failed: frozenset[int] = frozenset()  # nodes that answered the last draw with an error
 
     @property

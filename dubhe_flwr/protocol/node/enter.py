@@ -8,6 +8,7 @@ import numpy as np
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.he.sealing import RecipientKey
+from dubhe_flwr.protocol.node.guards import appointed
 from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
     Allowance,
@@ -58,11 +59,8 @@ def join(
         )
         signature = policy.pinned.sign(statement)
     num_classes = None if counts is None else len(counts)
-    rank = None if policy.pinned is None else policy.pinned.rank
     told = counts if request.in_the_clear and policy.willing is None else None
-    reply = JoinReply(
-        int(status), policy.alias, num_classes, public_key, examples, signature, told, rank
-    )
+    reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature, told)
     joined = None
     if counts is not None:
         budget = memory.budget.of(counts)
@@ -83,17 +81,9 @@ def join(
 def make_key(
     policy: NodePolicy, joined: Membership, request: KeygenRequest, keep: Keep
 ) -> KeygenReply:
-    """Make the epoch's key, once.
-
-    Checking who joined takes a while, so each further request uses up one of the day's epochs.
-    """
-    if joined.has_made_key:
-        raise RefusedError("This node has already made a key in this epoch.")
-    joined = replace(joined, was_appointed=True)
-    keep(joined)
-    reply = joined.terms.vault.make_key(seat_of(policy, joined), request)
-    keep(replace(joined, has_made_key=True))
-    return reply
+    """Make the epoch's key."""
+    keep(appointed(joined))
+    return joined.terms.vault.make_key(seat_of(policy, joined), request)
 
 
 def register(

@@ -6,15 +6,7 @@ from typing import Final
 from dubhe_flwr.errors import DailyLimitError, RefusedError
 from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
-from dubhe_flwr.protocol.wire.messages import (
-    AppointRequest,
-    KeygenRequest,
-    Message,
-    OpenRequest,
-    ParticipateRequest,
-    RegisterRequest,
-    sums_per_agent,
-)
+from dubhe_flwr.protocol.wire.messages import ParticipateRequest, sums_per_agent
 
 INVALID_SUM: Final = "The sum is not valid."  # must not say which check failed
 
@@ -28,17 +20,6 @@ def price_of(joined: Membership, request: ParticipateRequest) -> int:
     num_volunteers = announced.num_volunteers(reading_of(registration_of(joined)).num_registered)
     each = -(-num_volunteers // announced.num_participants)
     return request.num_rounds * request.num_tries * each
-
-
-def is_repeated(joined: Membership, request: Message) -> bool:
-    """Return whether the node has done this work before; repeating it counts as another epoch."""
-    if isinstance(request, AppointRequest | KeygenRequest):
-        return joined.was_appointed
-    if isinstance(request, RegisterRequest):
-        return joined.registered is not None
-    if isinstance(request, OpenRequest) and joined.member is not None:
-        return request.number < joined.member.num_opened
-    return False
 
 
 def spend_day(
@@ -55,6 +36,16 @@ def spend_day(
             "This node has reached its owner's max_epochs_per_day or max_draws_per_day."
         )
     return allowance
+
+
+def appointed(joined: Membership) -> Membership:
+    """Return the membership of a node asked to be the agent or a member of the committee.
+
+    Checking who joined takes a while, so a node does it once in an epoch.
+    """
+    if joined.was_appointed:
+        raise RefusedError("This node was already asked to make a key, or to join a committee.")
+    return replace(joined, was_appointed=True)
 
 
 def registration_of(joined: Membership) -> Registration:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.node.enter import seat_of
-from dubhe_flwr.protocol.node.guards import registration_of
+from dubhe_flwr.protocol.node.guards import appointed, registration_of
 from dubhe_flwr.protocol.node.memory import Keep, Membership
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.settle import population_and_noise, simulated_noise
@@ -17,21 +17,18 @@ from dubhe_flwr.protocol.wire.terms import sum_name_of
 def appoint(
     policy: NodePolicy, joined: Membership, request: AppointRequest, keep: Keep
 ) -> AppointReply:
-    """Become a member of the committee, unless the node has registered already.
-
-    Checking who joined takes a while, so each further request uses up one of the day's epochs.
-    """
+    """Become a member of the committee, unless the node has registered already."""
     if joined.registered is not None:
         raise RefusedError("This node has already registered in this epoch.")
-    joined = replace(joined, was_appointed=True)
+    joined = appointed(joined)
     keep(joined)
-    reply, member = _vault(joined).appoint(seat_of(policy, joined), request, joined.member)
+    reply, member = _vault(joined).appoint(seat_of(policy, joined), request)
     keep(replace(joined, member=member))
     return reply
 
 
 def open_sum(policy: NodePolicy, joined: Membership, request: OpenRequest, keep: Keep) -> OpenReply:
-    """Open each sum of the epoch once; a repeated request gets the same answer."""
+    """Open each sum of the epoch once."""
     vault, registered, rule = _vault(joined), registration_of(joined), joined.terms.rule
     if joined.member is None:
         raise RefusedError("This node is not a member of the committee.")

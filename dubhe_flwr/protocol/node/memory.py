@@ -167,7 +167,6 @@ class Membership(Hidden):
     was_appointed: bool = False  # whether it was asked to be in the committee, or the agent
     earlier: tuple[float, ...] = ()  # the rule's state after the epoch that this one continues
     state: tuple[float, ...] = ()  # the rule's state after this epoch
-    has_made_key: bool = False  # whether it was the agent; a node makes one key in an epoch
     registered: Registration | None = None
     member: Member | None = None  # its state as a member of the committee, if it is one
 

@@ -40,11 +40,10 @@ class Limits:
         member grows with their number. The limit does not bind a simulated node.
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
         Largest number of registrations and of draws that the node makes in a day (UTC), counted
-        within a run or, with `state_dir`, across runs. If the node is asked again to make a key,
-        join a committee or open a sum, or to register under another key, the request counts as
-        another epoch. Beyond a limit, the node refuses requests before it does any work. The limits
-        do not bind a simulated node. A draw with V expected volunteers counts as V / K draws,
-        rounded up.
+        within a run or, with `state_dir`, across runs. If the node is asked to register under
+        another key, the request counts as another epoch. Beyond a limit, the node refuses requests
+        before it does any work. The limits do not bind a simulated node. A draw with V expected
+        volunteers counts as V / K draws, rounded up.
 
     Raises
     ------
@@ -116,6 +115,12 @@ def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ..
     """Read the label counts to join an epoch, or return why the node stays out."""
     if (refusal := _refusal(policy, request)) is not None:
         return refusal
+    if policy.pinned is not None and not request.has_trusted_keys:
+        warn_once(
+            "dubhe: this node has pinned keys, but the server has no trusted_keys, so the node "
+            "stays out; give the server the nodes' list (trusted_keys of Dubhe)."
+        )
+        return JoinStatus.NEEDS_TRUSTED_KEYS
     if policy.simulated and not request.simulated:
         warn_once(
             "dubhe: this node is simulated, but the server does not run a simulation; the node "

@@ -66,8 +66,8 @@ from dubhe_flwr.protocol.wire.messages import (
 from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, split
 from dubhe_flwr.protocol.wire.statements import (
     appointment_statement,
+    check_roster,
     parameters_digest,
-    roster_ranks,
 )
 
 CANDIDATES: Final = 2 * COMMITTEE
@@ -94,18 +94,13 @@ class Member(Hidden):
     pad_keys: bytes  # one for each node that joined, concatenated
     noise_key: bytes
     covered: bytes = b""  # a bit for each node that joined, set if it is in the last opened sum
-    opened: bytes = b""  # digest of each opened total and the nodes in it, concatenated
+    num_opened: int = 0  # number of sums that the member has opened
     num_registered: int = 0  # number of nodes in the first opened sum
 
     @property
     def num_joined(self) -> int:
         """Number of nodes that joined."""
         return len(self.pad_keys) // pads.KEY_BYTES
-
-    @property
-    def num_opened(self) -> int:
-        """Number of sums that the member has opened."""
-        return len(self.opened) // DIGEST_BYTES
 
 
 class Committee(Vault):
@@ -115,14 +110,8 @@ class Committee(Vault):
 
     # --- a member ---------------------------------------------------------------------------------
 
-    def appoint(
-        self, seat: Seat, request: AppointRequest, before: Member | None
-    ) -> tuple[AppointReply, Member | None]:
-        """Check who joined and who opens sums, and agree on pads with every node.
-
-        The server may ask twice, if the first reply was lost. A member that does not trust a node
-        objects; the server may then ask again without this node.
-        """
+    def appoint(self, seat: Seat, request: AppointRequest) -> tuple[AppointReply, Member]:
+        """Check who joined and who opens sums, and agree on pads with every node."""
         announced, own = self.announced, seat.delivery_key
         self.check_nodes(request.roster, least=max(announced.min_cohort, COMMITTEE))
         keys = request.roster.keys
@@ -135,9 +124,8 @@ class Committee(Vault):
             raise RefusedError("This node is not a member of this committee.")
         self.check_state(seat)  # otherwise the first member could choose the state
         if seat.pinned is not None:
-            ranks = roster_ranks(seat.pinned, seat.epoch, announced, request.roster)
-            if -1 in ranks or not _may_be_members([ranks[place] for place in places]):
-                return AppointReply(ranks=ranks), before
+            ranks = check_roster(seat.pinned, seat.epoch, announced, request.roster)
+            _check_ranks([ranks[place] for place in places])
         roster, place = request.roster.digest, member_keys.index(own.public_bytes)
         scope = self._scope(seat.epoch, roster)
         pad_keys = b"".join(_pad_key(own, key, scope, own.public_bytes, key) for key in keys)
@@ -175,8 +163,7 @@ class Committee(Vault):
     ) -> OpenReply:
         """Return the member's part of a sum that `check_open` accepted, and a proof for each node.
 
-        `noise` must be the same for a repeated request, so that it gets the same answer: it comes
-        from `own_noise`, or in a simulation from the seed.
+        `noise` comes from `own_noise`, or in a simulation from the seed.
         """
         group, number = keys[: pads.KEY_BYTES], self.fields[sum_name.field].number
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8), count=member.num_joined)
@@ -195,16 +182,15 @@ class Committee(Vault):
     def check_open(self, member: Member, sum_name: SumName, request: OpenRequest) -> Member:
         """Check a request to open a sum, and return the member's state afterwards.
 
-        A sum covers at least half of the nodes that joined, and no node that was missing from the
-        previous one.
+        A member opens one sum under each number, in order: two sums over different nodes would
+        reveal their difference. A sum covers at least half of the nodes that joined, and no node
+        that was missing from the previous one.
         """
         size = -(-member.num_joined // 8)
         if len(request.covered) != size or len(request.total) != self.vector_bytes(sum_name.field):
             raise RefusedError("The sum, or the list of nodes in it, has the wrong size.")
-        digest = _digest(prefixed(request.covered, request.total))
-        opened = _with_sum(member.opened, sum_name.number, digest)
-        if opened == member.opened:
-            return member
+        if sum_name.number != member.num_opened:
+            raise RefusedError("A member opens each sum once, in order.")
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8))
         if bits[member.num_joined :].any():
             raise RefusedError("The sum covers nodes that did not join.")
@@ -218,14 +204,18 @@ class Committee(Vault):
         return replace(
             member,
             covered=request.covered,
-            opened=opened,
+            num_opened=member.num_opened + 1,
             num_registered=member.num_registered or number,
         )
 
     def own_noise(
         self, member: Member, request: OpenRequest, deviations: NDArray[np.float64]
     ) -> Numbers:
-        """Return a real member's noise on a sum, derived from its secret and the request."""
+        """Return a real member's noise on a sum, derived from its secret and the request.
+
+        A member whose process died before Flower stored its memory may be asked again. It then adds
+        the same noise, so that repeated answers do not average it out.
+        """
         info = prefixed(b"noise", request.number.to_bytes(8), request.covered, request.total)
         stream = pads.pad(member.noise_key, info, 2 * deviations.size)
         uniform = (stream >> np.uint64(8)).astype(np.float64) * 2.0**-53
@@ -333,17 +323,13 @@ class Committee(Vault):
                 request.mean_examples,
             )
             try:
-                ranks.append(pinned.trusted.rank(pinned.trusted.signer(statement, signature)))
+                ranks.append(pinned.trusted.rank(statement, signature))
             except UntrustedError as error:
                 raise UntrustedError(
                     f"Member {place + 1} of the committee is not a trusted node that was "
                     f"appointed under these parameters: {error}"
                 ) from None
-        if not _may_be_members(ranks):
-            raise UntrustedError(
-                f"The committee is not three of the first {CANDIDATES} trusted keys, in their "
-                "order."
-            )
+        _check_ranks(ranks)
 
     # --- the server -------------------------------------------------------------------------------
 
@@ -381,9 +367,12 @@ class Committee(Vault):
         return prefixed(PROTOCOL_TAG.encode(), epoch, parameters_digest(self.announced), roster)
 
 
-def _may_be_members(ranks: Sequence[int]) -> bool:
-    """Return whether keys of these ranks can form a committee: among the first, in order."""
-    return list(ranks) == sorted(set(ranks)) and ranks[-1] < CANDIDATES
+def _check_ranks(ranks: Sequence[int]) -> None:
+    """Raise `UntrustedError` unless keys of these ranks can form a committee."""
+    if list(ranks) != sorted(set(ranks)) or ranks[-1] >= CANDIDATES:
+        raise UntrustedError(
+            f"The committee is not three of the first {CANDIDATES} trusted keys, in their order."
+        )
 
 
 def _pad_key(own: RecipientKey, other: bytes, scope: bytes, member: bytes, node: bytes) -> bytes:
@@ -444,22 +433,6 @@ def _pad_name(group: bytes, sum_name: SumName, number: int) -> bytes:
 
 def _name(sum_name: SumName) -> bytes:
     return prefixed(sum_name.field.encode(), sum_name.number.to_bytes(8))
-
-
-def _with_sum(known: bytes, number: int, digest: bytes) -> bytes:
-    """Return the digests of all sums that a member has opened, including this one.
-
-    Two sums over different clients would reveal their difference. So a member opens only one sum
-    under each number. It also refuses a sum if it has not opened the previous one.
-    """
-    start = number * DIGEST_BYTES
-    if start > len(known):
-        raise RefusedError("This member has not opened the previous sum.")
-    if start == len(known):
-        return known + digest
-    if known[start : start + DIGEST_BYTES] != digest:
-        raise RefusedError("A different sum was already opened under this number.")
-    return known
 
 
 def _digest(data: bytes) -> bytes:

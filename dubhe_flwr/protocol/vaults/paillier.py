@@ -87,7 +87,7 @@ class Paillier(Vault):
                 request.state,
             )
             try:
-                seat.pinned.trusted.signer(statement, delivered.signature)
+                seat.pinned.trusted.rank(statement, delivered.signature)
             except UntrustedError as error:
                 raise UntrustedError(
                     f"No trusted agent made this key for this node, epoch and parameters: {error}"

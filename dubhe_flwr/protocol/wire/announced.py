@@ -30,6 +30,7 @@ class JoinStatus(IntEnum):
     REFUSES_PARAMETERS = 5
     RULE_NOT_KNOWN = 6
     NOT_SIMULATED = 7
+    NEEDS_TRUSTED_KEYS = 8
 
     @property
     def reason(self) -> str:
@@ -53,6 +54,7 @@ class JoinRequest(Message):
     vault: str = VaultName.PAILLIER.value  # how sums are formed: a `VaultName`
     simulation_seed: int | None = None  # seed of simulated nodes' draws; None for real nodes
     continues: bytes | None = None  # identity of the last epoch, if the rule continues it
+    has_trusted_keys: bool = False  # whether the server has the list of the nodes' public keys
 
     def __post_init__(self) -> None:
         too_long = max(len(self.rule), len(self.rule_settings)) > _MAX_RULE_BYTES

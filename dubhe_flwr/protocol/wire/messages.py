@@ -93,7 +93,6 @@ class JoinReply(Message):
     num_examples: int | None = None  # its number of samples, if nodes are weighted
     signature: bytes | None = None  # of key and number, by a node with pinned keys
     label_counts: tuple[int, ...] | None = None  # of a simulated node, if nothing is encrypted
-    rank: int | None = None  # position of its own key among its trusted keys, if it has one
 
     def __post_init__(self) -> None:
         require(self.status in set(JoinStatus), f"{self.status} is not a join status.")
@@ -107,7 +106,6 @@ class JoinReply(Message):
         require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key must have 32 bytes.")
         fits = self.num_examples is None or 1 <= self.num_examples < MAX_SAMPLES
         require(fits, "There must be from 1 to 2^42 samples.")
-        require(self.rank is None or self.rank >= 0, "A rank must not be negative.")
         _require_signature(self.signature)
 
 
@@ -164,13 +162,12 @@ class AppointReply(Message):
     """A member's consent; the first member also sends the group key, sealed to each node.
 
     A member with pinned keys signs the roster, the mean number of samples, the committee and the
-    digest of the group key. If it objects to a node, it sends nothing but each node's rank.
+    digest of the group key.
     """
 
     group_digest: bytes = b""  # empty except from the first member
     sealed_keys: bytes = b""
     signature: bytes | None = None
-    ranks: tuple[int, ...] = ()  # positions among its trusted keys, -1 for a node not trusted
     state: bytes | None = None  # how the last epoch ended, sealed by the first member
 
     def __post_init__(self) -> None:

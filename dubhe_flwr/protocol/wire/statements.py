@@ -7,6 +7,7 @@ signatures.
 
 import hashlib
 import struct
+from contextlib import suppress
 from functools import lru_cache
 
 from dubhe_flwr.errors import UntrustedError
@@ -98,38 +99,27 @@ def appointment_statement(  # noqa: PLR0917 - everything that the statement bind
     return _statement(b"appointment", epoch, announced, *parts)
 
 
-def roster_ranks(
+def check_roster(
     pinned: PinnedKeys, epoch: bytes, announced: JoinRequest, roster: Roster
 ) -> tuple[int, ...]:
-    """Return the position of each node's key among the trusted ones, from 0.
+    """Check that each node signed with a different trusted key, and return the keys' positions.
 
-    The position is -1 for a node that did not sign with a trusted key, or whose key also signed for
-    an earlier node. Raises `UntrustedError` if nodes did not sign.
+    The positions count from 0, in the list of trusted keys. Raises `UntrustedError`.
     """
     keys, signed = roster.keys, list(split(roster.signatures or b"", SIGNATURE_BYTES))
     digests = list(split(roster.alias_digests or b"", DIGEST_BYTES))
     if not len(keys) == len(signed) == len(digests):
         raise UntrustedError("Each key needs exactly one signature and the digest of an alias.")
     numbers = roster.num_examples or [None] * len(keys)
-    ranks: dict[int, int] = {}  # position in the roster by rank
-    found = []
+    ranks: dict[int, None] = {}  # ordered, and each position once
     rows = zip(keys, numbers, digests, signed, strict=True)
-    for position, (key, number, digest, signature) in enumerate(rows):
+    for position, (key, number, digest, signature) in enumerate(rows, start=1):
         statement = join_statement(epoch, announced, key, number, digest)
-        try:
-            rank = pinned.trusted.rank(pinned.trusted.signer(statement, signature))
-        except UntrustedError:
-            found.append(-1)
-            continue
-        found.append(rank if ranks.setdefault(rank, position) == position else -1)
-    return tuple(found)
-
-
-def check_roster(pinned: PinnedKeys, epoch: bytes, announced: JoinRequest, roster: Roster) -> None:
-    """Raise `UntrustedError` unless each node of a roster signed with a different trusted key."""
-    ranks = roster_ranks(pinned, epoch, announced, roster)
-    if -1 in ranks:
-        raise UntrustedError(
-            f"Key {ranks.index(-1) + 1} of {len(ranks)} does not belong to a trusted node that "
-            "joined this epoch under these parameters, or that node signed another key, too."
-        )
+        with suppress(UntrustedError):
+            ranks[pinned.trusted.rank(statement, signature)] = None
+        if len(ranks) < position:
+            raise UntrustedError(
+                f"Key {position} of {len(keys)} does not belong to a trusted node that joined this "
+                "epoch under these parameters, or that node signed another key, too."
+            )
+    return tuple(ranks)

@@ -13,7 +13,7 @@ from adversary.test_committee import (
     open_with,
     vault_of,
 )
-from protocol.federation import joined, registered
+from protocol.federation import registered
 from protocol.server import alter
 
 from dubhe_flwr.errors import InvalidCiphertextError, ProtocolError, RefusedError
@@ -37,17 +37,6 @@ def test_a_committee_of_others_is_refused() -> None:
     _, request = asked(nodes, Stage.APPOINT, 0)
     with pytest.raises(RefusedError, match="not a member of this committee"):
         nodes.handle(nodes.ids[12], request)
-
-
-def test_a_member_takes_the_last_place_that_it_is_asked_for() -> None:
-    """A repeated request gives a member new keys, perhaps in another place."""
-    nodes = federation()
-    member, request = asked(nodes, Stage.APPOINT, 1)
-    for sequence, members in enumerate((request["members"], numbers(1, 2, 3)), 50):
-        nodes.handle(member, {**request, "sequence": sequence, "members": members})
-    taken = joined(nodes, member).member
-    assert taken is not None
-    assert taken.place == 0
 
 
 @pytest.mark.parametrize("weighted", [True, False])

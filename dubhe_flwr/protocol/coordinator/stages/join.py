@@ -2,15 +2,15 @@
 
 import secrets
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Final
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import UntrustedError
-from dubhe_flwr.he.signing import SIGNATURE_BYTES, SIGNER_BYTES, TrustedKeys, is_signed_by
-from dubhe_flwr.protocol.coordinator.context import Awaiting, Context, Run
+from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Invitation
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, accept_replies, alias_order
@@ -42,78 +42,68 @@ class JoinedNodes:
     invitation: Invitation
     replies: Mapping[int, JoinReply]
     aliases: Mapping[int, str]  # the nodes' names from now on, in the same order
-    were_all_asked: bool  # whether every connected node was asked to join
-    is_corrected: bool = False  # whether the committee objected to some nodes
+    # The members of the committee, in order; fewer than three if there are too few candidates.
+    committee: tuple[int, ...] = ()
 
     @property
     def is_continued(self) -> bool:
         """Whether the rule starts from the state of the last epoch."""
         return self.invitation.announced.continues is not None
 
-    def without(self, nodes: Collection[int]) -> "JoinedNodes":
-        """Return the epoch without some nodes, as if they had declined."""
-        invitation = self.invitation
-        return replace(
-            self,
-            invitation=replace(invitation, declined=invitation.declined.union(nodes)),
-            replies={n: reply for n, reply in self.replies.items() if n not in nodes},
-            aliases={n: alias for n, alias in self.aliases.items() if n not in nodes},
-        )
-
     @cached_property
     def roster(self) -> Roster:
-        """What the agent or committee is shown; has signatures only if most nodes signed."""
-        replies, unsigned = self.replies.values(), bytes(SIGNATURE_BYTES)
+        """What the agent or committee is shown; has signatures if the server knows the keys."""
+        replies = self.replies.values()
         numbers = [reply.num_examples for reply in replies if reply.num_examples is not None]
         roster = Roster(b"".join(reply.public_key for reply in replies), tuple(numbers) or None)
-        if not _most_signed(replies):
+        if not self.invitation.announced.has_trusted_keys:
             return roster
         return replace(
             roster,
             alias_digests=b"".join(alias_digest(reply.alias) for reply in replies),
-            signatures=b"".join(reply.signature or unsigned for reply in replies),
+            signatures=b"".join(reply.signature or b"" for reply in replies),
         )
 
 
 @dataclass(frozen=True)
 class Join(Awaiting):
-    """Nodes were asked to join; at most `number` of them register."""
+    """Nodes were asked to join."""
 
     announced: JoinRequest
-    drawn: tuple[int, ...]  # all connected nodes, in the order in which they may register
-    number: int
+    drawn: tuple[int, ...]  # all connected nodes, in a random order
 
     @classmethod
-    def begin(cls, context: Context, *, asks_all: bool = False) -> tuple[Context, "Join"]:
+    def begin(cls, context: Context) -> tuple[Context, "Join"]:
         """Ask the connected nodes, or a random sample of them, to join a new epoch.
 
-        With `asks_all`, more nodes are asked than register, so that the server learns which of them
-        may be in the committee.
+        If trusted keys decide who may be in the committee, all nodes are asked, to find those with
+        the first keys; the sample is taken from the nodes that join.
         """
-        present = context.in_order(context.round.present)
-        num_refused = context.run.num_refused_epochs
-        number = _num_asked(context.settings, len(present), num_refused)
-        lots = generator(context.run.seed, "sample", context.server_round).permutation(len(present))
-        drawn = _by_turn(context.run, [present[lot] for lot in lots])
-        asked = sorted(drawn if asks_all else drawn[:number])
-        if num_refused:
+        run, present = context.run, context.in_order(context.round.present)
+        lots = generator(run.seed, "sample", context.server_round).permutation(len(present))
+        drawn = tuple(present[lot] for lot in lots)
+        if run.num_refused_epochs:
             context = context.noted(
-                f"Epochs refused in a row: {num_refused}; the next one asks {number} of "
-                f"{len(present)} nodes, drawn at random."
+                f"Epochs refused in a row: {run.num_refused_epochs}; the next one takes "
+                f"{_sizes(context)[-1]} of {len(present)} nodes, drawn at random."
             )
         # An epoch that fails is not continued, and the next one starts afresh.
-        announced = context.settings.announced(context.run.seed)
-        announced = replace(announced, continues=context.run.continued)
-        context = replace(context, run=replace(context.run, continued=None))
+        announced = context.settings.announced(run.seed)
+        announced = replace(announced, continues=run.continued)
+        context = replace(context, run=replace(run, continued=None))
+        asks_all = announced.has_committee and announced.has_trusted_keys
+        asked = drawn if asks_all else _sample(context, drawn)
         identity = secrets.token_bytes(EPOCH_ID_BYTES)
-        context, batch = context.batch(identity, Stage.JOIN, dict.fromkeys(asked, announced))
-        return context, cls(batch, announced, tuple(drawn), number)
+        requests = dict.fromkeys(sorted(asked), announced)
+        context, batch = context.batch(identity, Stage.JOIN, requests)
+        return context, cls(batch, announced, drawn)
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, JoinedNodes]:
         """Take the nodes that join and agree on the number of classes."""
         identity = self.batch.header.epoch
         seen: set[bytes] = set()
-        signers: set[bytes] = set()
+        ranks: dict[int, int] = {}  # position of the trusted key, by node that signed with it
+        used: set[int] = set()
         declined: set[int] = set()
         given: dict[int, str] = {}  # aliases, also of nodes that stay out
         trusted = context.settings.trusted
@@ -128,44 +118,46 @@ class Join(Awaiting):
             if tells_labels or (reply.num_examples is not None) != self.announced.weighted:
                 return "unexpected or missing numbers"
             if trusted is not None:
-                reason = _untrusted(trusted, identity, self.announced, reply, signers)
-                if reason is not None:
-                    return reason
+                try:
+                    rank = trusted.rank(
+                        _statement(identity, self.announced, reply), reply.signature
+                    )
+                except UntrustedError:
+                    return "join key not signed by a trusted node"
+                if rank in used:
+                    return "signing key of another node"
+                used.add(rank)
+                ranks[node_id] = rank
             if reply.public_key in seen:  # an agent would refuse the whole list
                 return "public key of another node"
             seen.add(reply.public_key)
             return None
 
         told, report = accept_replies(self.batch, replies, refuse)
-        report = replace(report, aliases=given)
-        if trusted is None and _most_signed(told.values()):
-            signed = _signed(told, identity, self.announced)
-            report = report.without(told.keys() - signed, "join key not signed by a trusted node")
-            told = {n: reply for n, reply in told.items() if n in signed}
-        names = _names(told, known)
-        report = report.without(told.keys() - names, ALIAS_OF_ANOTHER)
-        run = replace(context.run, candidates=context.run.candidates | candidates_of(told))
-        context = replace(context, run=run)
-        kept = frozenset(_by_turn(run, [n for n in self.drawn if n in names])[: self.number])
-        report = report.without(names.keys() - kept, "beyond max_registered")
+        names = _names(told, known, ranks)
+        report = replace(report, aliases=given).without(told.keys() - names, ALIAS_OF_ANOTHER)
         context = context.reported(report)
-        accepted = {n: told[n] for n in told if n in kept}
+        accepted = {n: told[n] for n in told if n in names}
         present = context.round.present
-        run = replace(
-            run,
-            aliases={
-                **{n: known[n] for n in known if n in present},
-                **{n: names[n] for n in accepted},
-            },
-            declined=(run.declined & present).difference(accepted) | declined,
-        )
+        stay_out = (context.run.declined & present).difference(accepted) | declined
+        aliases = {**{n: known[n] for n in known if n in present}, **names}
+        run = replace(context.run, aliases=aliases, declined=stay_out)
         context = replace(context, run=run)
         context, num_classes, others = _of_one_length(context, accepted)
-        aliases = {n: names[n] for n in accepted if n not in others}
         declined.update(others)
-        context = replace(context, run=replace(run, declined=run.declined.union(others)))
-        context.check_quorum(len(aliases), "part of the epoch", None)
-        asked = frozenset(self.batch.requests).difference(names.keys() - kept)
+        run = replace(
+            context.run,
+            declined=stay_out.union(others),
+            committee_turn=run.committee_turn + run.needs_other_committee,
+            needs_other_committee=False,
+        )
+        context = replace(context, run=run)
+        agreed = [n for n in self.drawn if n in accepted and n not in others]
+        context.check_quorum(len(agreed), "part of the epoch", None)
+        committee = _committee(context, agreed, ranks) if self.announced.has_committee else ()
+        kept = _led_by(context, committee, agreed, ranks)
+        asked = frozenset(self.batch.requests).difference(set(agreed).difference(kept))
+        order = alias_order({node_id: names[node_id] for node_id in kept})
         invitation = Invitation(
             identity=identity,
             announced=self.announced,
@@ -174,12 +166,11 @@ class Join(Awaiting):
             left_out=frozenset(self.drawn) - asked,
             declined=frozenset(declined),
         )
-        order = alias_order(aliases)
         return context, JoinedNodes(
             invitation=invitation,
             replies={node_id: accepted[node_id] for node_id in order},
-            aliases={node_id: aliases[node_id] for node_id in order},
-            were_all_asked=len(self.batch.requests) == len(self.drawn),
+            aliases={node_id: names[node_id] for node_id in order},
+            committee=committee,
         )
 
 
@@ -194,56 +185,75 @@ def _num_asked(settings: Settings, num_present: int, num_refused: int) -> int:
     return min(number, max(least, number >> num_refused))
 
 
-def _by_turn(run: Run, drawn: Sequence[int]) -> list[int]:
-    """Return randomly drawn nodes in the order in which they may register.
+def _sizes(context: Context) -> list[int]:
+    """Return how many nodes take part in each epoch since the last one that was not refused."""
+    num_refused, num_present = context.run.num_refused_epochs, len(context.round.present)
+    return [_num_asked(context.settings, num_present, each) for each in range(num_refused + 1)]
 
-    Nodes that may be in the committee come first. After a refused epoch, only three of them do.
-    Apart from that, nodes are then ordered by the number of failed epochs they were part of, since
-    a lying node was part of all of them.
+
+def _sample(context: Context, nodes: Sequence[int], num_taken: int = 0) -> list[int]:
+    """Return a sample of nodes in a random order, besides `num_taken` others.
+
+    After a refused epoch, each sample continues where the previous one ended, as if the nodes stood
+    in a circle. So a lying node is in one of two samples at most, if these are halves or smaller.
     """
-    if not run.num_refused_epochs:
-        return sorted(drawn, key=lambda node_id: node_id not in run.candidates)
-    order = sorted(drawn, key=lambda node_id: run.failures.get(node_id, 0))
-    first = frozenset([node_id for node_id in order if node_id in run.candidates][:COMMITTEE])
-    return sorted(order, key=lambda node_id: node_id not in first)
+    *earlier, size = (number - num_taken for number in _sizes(context))
+    start = sum(earlier[1:]) % max(1, len(nodes))
+    return [*nodes[start:], *nodes[:start]][:size]
 
 
-def _most_signed(replies: Collection[JoinReply]) -> bool:
-    """Return whether at least half the nodes signed: a few liars must not decide for everyone."""
-    num_signed = sum(reply.signature is not None for reply in replies)
-    return num_signed > 0 and 2 * num_signed >= len(replies)
+def _committee(context: Context, nodes: Sequence[int], ranks: Mapping[int, int]) -> tuple[int, ...]:
+    """Return the committee's members, or fewer if there are not enough candidates.
+
+    The candidates are the nodes with the first six trusted keys, in their order, or without trusted
+    keys six random nodes. Nodes that know how the last epoch ended come first. The first three in
+    this line are asked first. When it is another committee's turn, the three that were left out of
+    the last one follow if there are six. A node that always fails therefore spoils at most four
+    epochs in a row, and it is not asked again until the committee without it fails.
+    """
+    settled = context.run.settled
+    line = sorted(
+        (node_id for node_id in nodes if ranks.get(node_id, 0) < CANDIDATES),
+        key=lambda node_id: (node_id not in settled, ranks.get(node_id, 0)),
+    )
+    threes: list[tuple[int, ...]] = [*combinations(line[:CANDIDATES], COMMITTEE)]
+    threes = threes or [tuple(line)]
+    # The first and the last choice have no node in common if there are six, and so on inwards.
+    turns = [three for pair in zip(threes, reversed(threes), strict=True) for three in pair]
+    members = turns[context.run.committee_turn % len(threes)]
+    return tuple(sorted(members, key=lambda node_id: ranks.get(node_id, 0)))
 
 
-def _signed(told: Mapping[int, JoinReply], epoch: bytes, announced: JoinRequest) -> frozenset[int]:
-    """Return the nodes with valid signatures by different keys, whether or not they are trusted."""
-    owners: dict[bytes, int] = {}
-    for node_id, reply in told.items():
-        signature = reply.signature or b""
-        signer = signature[:SIGNER_BYTES]
-        if is_signed_by(signer, _statement(epoch, announced, reply), signature):
-            owners.setdefault(signer, node_id)
-    return frozenset(owners.values())
+def _led_by(
+    context: Context, committee: Sequence[int], nodes: Sequence[int], ranks: Mapping[int, int]
+) -> list[int]:
+    """Return the nodes that register: the committee, and a sample of the others.
+
+    After a refused epoch, the other nodes with the first keys come last: a lying one among them is
+    then left out of epochs whose committee it is not in.
+    """
+    number, last = _sizes(context)[-1], list[int]()
+    if context.run.num_refused_epochs:
+        candidates = (n for n in nodes if ranks.get(n, CANDIDATES) < CANDIDATES)
+        last = [node_id for node_id in candidates if node_id not in committee]
+    others = [n for n in nodes if n not in (*committee, *last)]
+    return [*committee, *_sample(context, others, len(committee)), *last][:number]
 
 
-def candidates_of(replies: Mapping[int, JoinReply]) -> frozenset[int]:
-    """Return the nodes that say they may be in the committee."""
-    ranks = {n: reply.rank for n, reply in replies.items()}
-    return frozenset(n for n, rank in ranks.items() if rank is not None and rank < CANDIDATES)
-
-
-def _names(told: Mapping[int, JoinReply], known: Mapping[int, str]) -> dict[int, str]:
+def _names(
+    told: Mapping[int, JoinReply], known: Mapping[int, str], ranks: Mapping[int, int]
+) -> dict[int, str]:
     """Return the alias that each node has from now on.
 
     If several nodes claim an alias, the node that had it before keeps it, or else the first of
-    them. The others are left out, except nodes that signed: part of such a node's key is appended
-    to its alias, so that nobody can push it out.
+    them. The others are left out, except nodes with trusted keys: the position of such a node's key
+    is appended to its alias, so that nobody can push it out.
     """
     owners: dict[str, int] = {}
     for node_id in sorted(told, key=lambda n: known.get(n) != told[n].alias):
-        reply = told[node_id]
-        name, signature = reply.alias, reply.signature
-        while name in owners and signature is not None:
-            name = f"{name} ({signature[:4].hex()})"
+        name = told[node_id].alias
+        while name in owners and node_id in ranks:
+            name = f"{name} (key {ranks[node_id] + 1})"
         owners.setdefault(name, node_id)
     return {node_id: name for name, node_id in owners.items()}
 
@@ -271,26 +281,6 @@ def _of_one_length(
     names = ", ".join(f"node {accepted[n].alias} has {accepted[n].num_classes}" for n in others)
     note = f"Most nodes have {num_classes} classes; these stay out: {names}."
     return context.noted(f"{note} {_EACH_CLASS}"), num_classes, others
-
-
-def _untrusted(
-    trusted: TrustedKeys,
-    epoch: bytes,
-    announced: JoinRequest,
-    reply: JoinReply,
-    signers: set[bytes],
-) -> str | None:
-    """Return why agents would refuse a join key, given the trusted keys; None if they accept it."""
-    try:
-        signer = trusted.signer(_statement(epoch, announced, reply), reply.signature)
-    except UntrustedError:
-        return "join key not signed by a trusted node"
-    if announced.has_committee and reply.rank != trusted.rank(signer):
-        return "another order of trusted keys"
-    if signer in signers:
-        return "signing key of another node"
-    signers.add(signer)
-    return None
 
 
 def _statement(epoch: bytes, announced: JoinRequest, reply: JoinReply) -> bytes:

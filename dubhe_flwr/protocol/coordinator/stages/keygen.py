@@ -29,7 +29,6 @@ class ReadyToRegister:
     agents: tuple[int, ...]  # agents to ask next, if nodes cannot open their keys
     public: bytes  # what the server needs to add up vectors
     requests: Mapping[int, RegisterRequest]
-    committee: tuple[int, ...] = ()  # members of the committee, if there is one
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Keygen(Awaiting):
             if len(agents) < max(1, joined.invitation.terms.vault.num_members):
                 return start_afresh(context)
         if not agents:
-            context.give_up("No agent made a key; see nodes' logs, or set trusted_keys.", None)
+            context.give_up("No agent made a key; see nodes' logs.", None)
         agent, *others = agents
         request = KeygenRequest(joined.roster)
         context, batch = context.batch(joined.invitation.identity, Stage.KEYGEN, {agent: request})
@@ -96,7 +95,6 @@ class Keygen(Awaiting):
             context = context.noted("An agent made no key; another one is asked.")
             return self.ask(context, joined, self.agents)
         ((agent, reply),) = accepted.items()
-        context = context.with_used_agents([agent])
         if announced.in_the_clear:
             return context, _without_key(joined, self.agents, reply.state)
         sealed = split(reply.sealed_keys, sealed_bytes(key_bits))

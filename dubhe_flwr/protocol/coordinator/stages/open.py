@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dubhe_flwr.protocol.coordinator.context import AwaitingMembers, Context
+from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost
 from dubhe_flwr.protocol.coordinator.stages.register import RegisteredNodes
 from dubhe_flwr.protocol.plan import Replies
@@ -25,7 +25,7 @@ class OpenedSum:
 
 
 @dataclass(frozen=True)
-class Open(AwaitingMembers):
+class Open(Awaiting):
     """Members were asked to open a sum."""
 
     registered: RegisteredNodes
@@ -41,19 +41,17 @@ class Open(AwaitingMembers):
             # Members would refuse any other sum, and must not be blamed for it.
             half = -(-len(registered.joined.replies) // 2)
             context.check_quorum(last.num_clients, "in the sum", None, least=half)
-        if not registered.committee:
+        members = registered.joined.committee
+        if not members:
             # Use up the sequence number that a request to a committee would have.
             return context.counted(int(with_committee)), OpenedSum(registered)
-        members = registered.committee
         request = OpenRequest(last.number, _covered(registered), last.sums)
         asked = dict.fromkeys(members, request)
         context, batch = context.batch(invitation.identity, Stage.OPEN, asked)
-        return context, cls(batch, registered, members=members)
+        return context, cls(batch, registered)
 
-    def take(
-        self, context: Context, replies: Replies
-    ) -> tuple[Context, "OpenedSum | Open | CommitteeLost"]:
-        """Append the members' parts to the total; ask silent members once more."""
+    def take(self, context: Context, replies: Replies) -> tuple[Context, OpenedSum | CommitteeLost]:
+        """Append the members' parts to the total."""
         registered = self.registered
         joined, last = registered.joined, registered.last_sum
         vault = joined.invitation.terms.vault
@@ -64,15 +62,11 @@ class Open(AwaitingMembers):
             fits = vault.is_release(field, len(joined.replies), reply)
             return None if fits else "wrong size of a part"
 
-        accepted, report = accept_replies(self.batch, replies, refuse)
+        told, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
-        told: dict[int, OpenReply] = {**self.told, **accepted}
-        if (again := self.asked_again(context, told)) is not None:
-            return again
-        lost = [node_id for node_id in self.members if node_id not in told]
-        if lost:
-            return context, CommitteeLost(tuple(lost))
-        parts = [told[node_id] for node_id in self.members]
+        if lost := tuple(node_id for node_id in joined.committee if node_id not in told):
+            return context, CommitteeLost(lost)
+        parts = [told[node_id] for node_id in joined.committee]
         opened = replace(last, sums=vault.opened(last.sums, _covered(registered), parts))
         proofs = dict(zip(joined.replies, vault.proofs(parts), strict=True))
         return context, OpenedSum(replace(registered, last_sum=opened), proofs)

@@ -1,14 +1,11 @@
 """Replaces an epoch that nodes refuse, or whose committee failed, in the same round."""
 
-from collections import Counter
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join
 from dubhe_flwr.protocol.plan import ERROR_REPLY, NodeFailure, Replies, StageReport
-from dubhe_flwr.protocol.vaults.committee import UNPROVEN
 
 _MAX_RENEWALS: Final = 6
 """How many refused epochs are replaced in one round before it is given up."""
@@ -18,19 +15,19 @@ _MAX_RENEWALS: Final = 6
 class Refused:
     """The nodes refused the epoch; `report` covers the stage in which they did so.
 
-    An invalid registration, or a member of the committee, may be the cause only as long as nodes
-    read sums. Nodes that refuse to draw later must have forgotten the epoch, so nobody is suspect.
+    A lying node or member of the committee may be the cause only as long as nodes read sums. Nodes
+    that refuse to draw later must have forgotten the epoch.
     """
 
     report: StageReport
-    suspects: tuple[int, ...] = ()
+    may_be_a_lie: bool = False
 
 
 @dataclass(frozen=True)
 class CommitteeLost:
     """Members of the committee do not answer, or nodes do not accept the committee."""
 
-    members: tuple[int, ...]  # a member that occurs twice has failed twice
+    members: tuple[int, ...]  # those that failed
 
 
 def is_refused(context: Context, report: StageReport) -> bool:
@@ -53,84 +50,56 @@ def start_afresh(context: Context) -> tuple[Context, Join]:
 
 
 def appoint_anew(context: Context, lost: CommitteeLost) -> tuple[Context, Join]:
-    """Register again in the same round; later committees avoid these members if possible."""
-    names = ", ".join(context.run.aliases.get(n, str(n)) for n in dict.fromkeys(lost.members))
+    """Register again in the same round, with another committee."""
+    names = ", ".join(context.run.aliases.get(n, str(n)) for n in lost.members)
     if context.round.num_renewals >= _MAX_RENEWALS:
         context.give_up(
             f"No committee opens the sums; the last one failed because of {names}.", None
         )
-    context = _with_failures(context, lost.members)
     context = context.noted(f"The committee failed because of {names}; all nodes register again.")
-    this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)
-    return Join.begin(replace(context, round=this_round))
+    return _renewed(context)
 
 
 def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
     """Register again in the same round.
 
-    If an invalid registration may be the cause, the next epoch asks half the number of nodes, and
-    different nodes if possible. A member of the committee may be the cause as well.
+    If a lie may be the cause, the next epoch takes half the number of nodes, and different nodes if
+    possible.
     """
     report = refused.report
     context = context.noted(
         f"{report.num_errors} of {report.sent} nodes refused at {report.stage}; the "
         "epoch ends and all nodes register again."
     )
-    run = context.run
-    if refused.suspects:
-        context = _with_failures(context, refused.suspects)
-        run = replace(context.run, num_refused_epochs=run.num_refused_epochs + 1)
-    run = replace(run, continued=None)
+    num_refused = context.run.num_refused_epochs + refused.may_be_a_lie
+    run = replace(context.run, num_refused_epochs=num_refused, continued=None)
+    return _renewed(replace(context, run=run))
+
+
+def _renewed(context: Context) -> tuple[Context, Join]:
     this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)
-    return Join.begin(replace(context, run=run, round=this_round))
+    return Join.begin(with_other_committee(replace(context, round=this_round)))
 
 
-def with_unproven(
-    context: Context, committee: Sequence[int], replies: Replies, report: StageReport
-) -> Context:
-    """Count the complaints of nodes to which a member did not prove a sum.
+def with_other_committee(context: Context) -> Context:
+    """Have the next epoch ask another committee."""
+    return replace(context, run=replace(context.run, needs_other_committee=True))
 
-    A member also gets a failure for each other member that complains. Otherwise it could push the
-    other candidates out of later committees by lying to one or two of them.
+
+def with_complaints(  # noqa: PLR0917 - one complaint, and where to look for it
+    context: Context, member: int, complaint: str, about: str, replies: Replies, report: StageReport
+) -> tuple[Context, list[int]]:
+    """Note which nodes complain about a member, and return them.
+
+    Nobody can tell whether the member or these nodes are lying.
     """
     refusing = report.lost.get(ERROR_REPLY, ())
-    most = context.settings.most_errors(report.sent)
-    for member, complaint in zip(committee, UNPROVEN, strict=False):
-        complaining = [n for n in refusing if replies[n] == NodeFailure(complaint)]
-        are_many = len(complaining) > most
-        context = with_complaints(
-            context, member, complaining, "has not proved the sum to", are_many=are_many
+    complaining = [n for n in refusing if replies[n] == NodeFailure(complaint)]
+    if complaining:
+        aliases = context.run.aliases
+        names = ", ".join(aliases.get(n, str(n)) for n in complaining)
+        context = context.noted(
+            f"{aliases.get(member, member)} {about} {names}: either this member of the committee "
+            "or these nodes are lying."
         )
-        accusing = [n for n in committee if n in complaining and n != member]
-        context = _with_failures(context, [member] * len(accusing))
-    return context
-
-
-def with_complaints(
-    context: Context, member: int, complaining: Collection[int], about: str, *, are_many: bool
-) -> Context:
-    """Note which nodes complain about what a member did, and count failures for both sides.
-
-    Nobody can tell whether the member or the nodes are lying. A node is believed if it has failed
-    no more often than the member. If at least `min_cohort` nodes are believed, the member gets a
-    failure. Each complaining node gets one too, unless there are many, which are unlikely to be
-    lying.
-    """
-    if not complaining:
-        return context
-    aliases, failures = context.run.aliases, context.run.failures
-    believed = [n for n in complaining if failures.get(n, 0) <= failures.get(member, 0)]
-    is_blamed = len(believed) >= context.settings.min_cohort
-    failed = [*([] if are_many else complaining), *([member] if is_blamed else [])]
-    context = _with_failures(context, failed)
-    names = ", ".join(aliases.get(n, str(n)) for n in complaining)
-    return context.noted(
-        f"{aliases.get(member, member)} {about} {names}: either this member of the committee or "
-        "these nodes are lying."
-    )
-
-
-def _with_failures(context: Context, node_ids: Collection[int]) -> Context:
-    """Count a failure for each of these nodes, and two for a node that occurs twice."""
-    failures = Counter(context.run.failures) + Counter(node_ids)
-    return replace(context, run=replace(context.run, failures=failures))
+    return context, complaining

@@ -3,19 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, ReadyToRegister
-from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost, with_complaints
-from dubhe_flwr.protocol.plan import ERROR_REPLY, NodeFailure, Replies
+from dubhe_flwr.protocol.coordinator.stages.refused import (
+    CommitteeLost,
+    with_complaints,
+    with_other_committee,
+)
+from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.committee import UNUSABLE_GROUP_KEY
 from dubhe_flwr.protocol.wire.messages import RegisterReply, RuleSum, Stage
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
-
-_COMPLAINT: Final = NodeFailure(UNUSABLE_GROUP_KEY)
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,6 @@ class RegisteredNodes:
     distributions: Mapping[int, bytes]
     num_registered: int  # clients covered by the sum of the registrations
     last_sum: RuleSum  # the sum of the nodes' last contributions, to send to them next
-    committee: tuple[int, ...] = ()  # members of the committee, if there is one
 
 
 @dataclass(frozen=True)
@@ -71,19 +71,19 @@ class Register(Awaiting):
         if joined.is_continued:
             settled = context.run.settled & joined.replies.keys()
             failed |= 2 * len(settled & accepted.keys()) < len(settled)
-        if self.ready.committee:
-            complaining = [n for n in report.lost.get(ERROR_REPLY, ()) if replies[n] == _COMPLAINT]
-            first, *others = self.ready.committee
-            context = with_complaints(
-                context, first, complaining, "sealed no usable group key for", are_many=failed
+        if joined.committee:
+            first, *others = joined.committee
+            lied = "sealed no usable group key for"
+            context, complaining = with_complaints(
+                context, first, UNUSABLE_GROUP_KEY, lied, replies, report
             )
-            # No sum opens without the other members. The first member gets a failure for each of
-            # them that complains. If it sealed garbage for both, it then has more failures than
-            # either of them.
-            if accusing := [node_id for node_id in others if node_id in complaining]:
-                return context.reported(report), CommitteeLost((first,) * len(accusing))
+            # No sum opens without the other members.
+            if not set(others).isdisjoint(complaining):
+                return context.reported(report), CommitteeLost((first,))
             if failed:
-                return context.reported(report), CommitteeLost(self.ready.committee)
+                return context.reported(report), CommitteeLost(joined.committee)
+            if complaining:
+                context = with_other_committee(context)
         if failed and (self.ready.agents or joined.is_continued):
             context = context.reported(report)
             context = context.noted("The key of an agent did not open; another one is asked.")
@@ -102,5 +102,4 @@ class Register(Awaiting):
             distributions={n: accepted[n].distribution or b"" for n in answered},
             num_registered=len(answered),
             last_sum=RuleSum(total[:size], len(answered), number=0),
-            committee=self.ready.committee,
         )

@@ -21,10 +21,16 @@ from dubhe_flwr.protocol.coordinator.stages.participate import (
     refused_draws,
     with_declined,
 )
-from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused, with_unproven
+from dubhe_flwr.protocol.coordinator.stages.refused import (
+    Refused,
+    is_refused,
+    with_complaints,
+    with_other_committee,
+)
 from dubhe_flwr.protocol.coordinator.stages.register import RegisteredNodes
 from dubhe_flwr.protocol.plan import Replies, StageReport
 from dubhe_flwr.protocol.replies import DAYS_LIMIT, accept_replies
+from dubhe_flwr.protocol.vaults.committee import UNPROVEN
 from dubhe_flwr.protocol.wire.messages import (
     ParticipateRequest,
     RuleSum,
@@ -77,13 +83,20 @@ class Settle(Awaiting):
         accepted, report = accept_replies(self.batch, replies, refuse)
         draws = {n: reply.draws for n, reply in accepted.items() if reply.draws is not None}
         context = with_declined(context, self.draw_request, draws)
-        context = with_unproven(context, registered.committee, replies, report)
+        committee = registered.joined.committee
+        all_complaining: list[int] = []
+        for member, complaint in zip(committee, UNPROVEN, strict=False):  # or no committee
+            context, complaining = with_complaints(
+                context, member, complaint, "has not proved the sum to", replies, report
+            )
+            all_complaining += complaining
         if is_refused(context, report):
-            names = [registered.joined.aliases[n] for n in registered.committee]
-            if names:
-                context = context.noted(f"The committee was {', '.join(names)}.")
-            suspects = (*registered.distributions, *registered.committee)
-            return context.reported(report), Refused(report, suspects)
+            if committee:
+                names = ", ".join(registered.joined.aliases[n] for n in committee)
+                context = context.noted(f"The committee was {names}.")
+            return context.reported(report), Refused(report, may_be_a_lie=True)
+        if all_complaining:
+            context = with_other_committee(context)
         vectors = {
             node_id: reply.contribution
             for node_id, reply in accepted.items()
@@ -142,5 +155,4 @@ def _epoch_of(
         num_rule_sums=registered.last_sum.number + 1,
         num_registered=registered.num_registered,
         finding=finding,
-        committee=registered.committee,
     )

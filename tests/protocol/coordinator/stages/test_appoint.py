@@ -1,24 +1,23 @@
 """Tests of the stage `appoint`: who is asked to be the committee, and what if it cannot be."""
 
-from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
 
 import pytest
-from adversary.test_committee import KEYS, TRUSTED, federation, joins_in, objecting
+from adversary.test_committee import (
+    KEYS,
+    TRUSTED,
+    N,
+    federation,
+    garbage,
+    joins_in,
+)
 from protocol.nodes import set_policy
-from protocol.server import alter, lost
+from protocol.server import alter, asked, lost
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Stage
-
-
-def test_a_sample_with_too_few_candidates_is_extended() -> None:
-    """All connected nodes are asked once; those that may register include the candidates."""
-    nodes = federation(max_registered=12, seed=9)
-    plan = nodes.play(1)
-    joins = [report.sent for report in plan.stages if report.stage == Stage.JOIN]
-    assert joins == [12, 20]
-    assert (plan.num_registered, plan.fallback) == (12, False)
 
 
 def test_without_enough_candidates_there_is_no_committee() -> None:
@@ -28,25 +27,62 @@ def test_without_enough_candidates_there_is_no_committee() -> None:
         nodes.play(1, nodes.ids[4:])
 
 
-def test_objections_without_a_correction_cost_an_epoch() -> None:
-    """Two members that object to correct ranks are not in the next committee."""
+def test_the_first_three_keys_are_asked_first_in_their_order() -> None:
+    """Nodes that are not connected are passed over."""
     nodes = federation()
-    alter(nodes, Stage.APPOINT, objecting(range(20)), nodes.ids[:2])
+    nodes.play(1, [*nodes.ids[:1], *nodes.ids[2:]])
+    assert asked(nodes, Stage.APPOINT) == [nodes.ids[row] for row in (0, 2, 3)]
+
+
+def test_two_silent_members_may_be_any_but_two_pairs() -> None:
+    """Of the fifteen pairs of candidates, two spoil all seven committees of a round."""
+    spoilt = []
+    for pair in combinations(range(6), 2):
+        nodes = federation(on_failure="random")
+        alter(nodes, Stage.APPOINT, lost, [nodes.ids[row] for row in pair])
+        if nodes.play(1).fallback:
+            spoilt.append(pair)
+    assert spoilt == [(0, 5), (1, 5)]
+
+
+@pytest.mark.parametrize("num_nodes", [4, 5, 6, 20])
+def test_one_silent_member_spoils_no_round(num_nodes: int) -> None:
+    """Without keys, the server draws the committee, and another one at once if it fails."""
+    for row in range(num_nodes):
+        options: dict[str, Any] = {"number": num_nodes, "num_participants": 3}
+        nodes = federation(pinned=False, determination=None, **options)
+        alter(nodes, Stage.APPOINT, lost, [nodes.ids[row]])
+        plan = nodes.play(1)
+        assert (plan.num_registered, joins_in(plan) <= 5) == (num_nodes, True)
+
+
+def test_a_removed_key_is_left_out_by_the_server_at_once() -> None:
+    """The server gets the new list first, and the nodes one by one."""
+    nodes = federation(trusted_keys=[*TRUSTED[:2], *TRUSTED[3:]])
+    for row in (0, 7):
+        new = [key for key in TRUSTED if key != TRUSTED[2]]
+        set_policy(nodes, nodes.ids[row], pinned=PinnedKeys(KEYS[row], new))
     plan = nodes.play(1)
-    assert [report.stage for report in plan.stages].count(Stage.JOIN) == 2
-    assert (plan.num_registered, plan.fallback) == (20, False)
+    assert (plan.num_registered, joins_in(plan)) == (N - 1, 1)
 
 
-@pytest.mark.parametrize("old", [(0, 1), (0, 2, 4), (0, 1, 3), (0, 1, 2, 3, 4)])
-def test_a_new_file_of_trusted_keys_may_reach_nodes_one_by_one(old: Sequence[int]) -> None:
-    """Nodes with the old file object to a new node; a member that accepted it is asked again."""
+def test_a_new_key_reaches_the_server_last() -> None:
+    """Meanwhile nodes may have the new list; the node with the new key stays out."""
+    nodes = federation(trusted_keys=TRUSTED[:-1])
+    for row in range(N - 1):
+        if row % 2:
+            set_policy(nodes, nodes.ids[row], pinned=PinnedKeys(KEYS[row], TRUSTED[:-1]))
+    plan = nodes.play(1)
+    assert (plan.num_registered, joins_in(plan)) == (N - 1, 1)
+
+
+def test_a_member_with_an_old_list_costs_a_committee() -> None:
+    """It refuses a roster with a key that it does not know; then another committee is asked."""
     nodes = federation()
-    for row in old:
-        set_policy(nodes, nodes.ids[row], pinned=PinnedKeys(KEYS[row], TRUSTED[:-1]))
-    for server_round in (1, 2):
-        plan = nodes.play(server_round)
-        assert "does not trust these nodes, which stay out: 19." in plan.notes[0]
-        assert (plan.num_registered, joins_in(plan)) == (19, 1)
+    set_policy(nodes, nodes.ids[1], pinned=PinnedKeys(KEYS[1], TRUSTED[:-1]))
+    plan = nodes.play(1)
+    assert (plan.num_registered, joins_in(plan)) == (N, 2)
+    assert "The committee failed because of 1; all nodes register again." in plan.notes
 
 
 def test_no_committee_is_sought_for_ever() -> None:
@@ -56,3 +92,12 @@ def test_no_committee_is_sought_for_ever() -> None:
     with pytest.raises(QuorumError, match="No committee opens the sums; the last one failed"):
         nodes.play(1)
     assert nodes.stages().count(Stage.JOIN) == 7
+    committees = {tuple(asked(nodes, Stage.APPOINT)[at : at + 3]) for at in range(0, 21, 3)}
+    assert len(committees) == 7
+
+
+def test_a_member_that_does_not_sign_is_replaced() -> None:
+    """A signature of another statement fails only when nodes check it."""
+    nodes = federation()
+    alter(nodes, Stage.APPOINT, garbage("signature"), [nodes.ids[2]])
+    assert joins_in(nodes.play(1)) == 2

@@ -4,7 +4,6 @@ import pytest
 from protocol.server import agents_in_turn, altered, asked, federation, lost
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol.coordinator.context import Context, RoundProgress, Run
 from dubhe_flwr.protocol.wire.roster import Roster
 
 
@@ -15,14 +14,6 @@ def test_at_most_three_agents_are_asked() -> None:
         nodes.play(1)
     assert asked(nodes, "keygen") == agents_in_turn(nodes, purpose="keygen")[:3]
     assert len(nodes.play(2).participants) == 4
-
-
-def test_without_a_refused_epoch_no_agent_is_suspected() -> None:
-    """The agent of an epoch that only could not be continued may be asked again."""
-    settings = federation().selector.settings  # type: ignore[attr-defined]
-    context = Context(settings, Run(seed=7), RoundProgress())
-    first, *_ = order = context.agents((1, 2, 3, 4))
-    assert context.with_used_agents([first]).agents((1, 2, 3, 4)) == order
 
 
 def test_the_mean_number_of_samples_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ class TestLiars:
         ]
         assert plan.notes == (
             "12 of 12 nodes refused at settle; the epoch ends and all nodes register again.",
-            "Epochs refused in a row: 1; the next one asks 6 of 12 nodes, drawn at random.",
+            "Epochs refused in a row: 1; the next one takes 6 of 12 nodes, drawn at random.",
         )
         assert (plan.num_registered, len(plan.participants), plan.fallback) == (6, 4, False)
         assert {type(error) for error in nodes.errors} == {RefusedError}
