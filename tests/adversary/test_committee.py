@@ -488,7 +488,7 @@ class TestALie:
         assert (nodes.ids[0] in members_of(nodes)) == (joins == 1)
         plan = nodes.play(2)
         assert plan.num_registered == N
-        # Nodes that sat out do not know the last prices. A committee with such a node starts afresh.
+        # A committee with a node that sat out cannot continue from the last prices.
         assert joins_in(plan) == (2 if field == "proofs" and victims == (2,) else 1)
         assert nodes.ids[0] not in members_of(nodes)
 
