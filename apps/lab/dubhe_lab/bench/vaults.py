@@ -137,16 +137,18 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
     actions: dict[str, Callable[[], object]] = {}
     if isinstance(vault, Committee):
         appoint = AppointRequest(roster, tuple(range(COMMITTEE)))
-        replies = [vault.appoint(seat, appoint, None) for seat in seats[:COMMITTEE]]
-        members = [member for _, member in replies if member is not None]
-        actions["prepare"] = lambda: vault.appoint(seats[0], appoint, None)
+        replies = [vault.appoint(seat, appoint) for seat in seats[:COMMITTEE]]
+        members = [member for _, member in replies]
+        actions["prepare"] = lambda: vault.appoint(seats[0], appoint)
         first, signed = replies[0][0], b"".join(reply.signature or b"" for reply, _ in replies)
         sealed = split(first.sealed_keys, SEALED_GROUP_KEY_BYTES)
         member_keys = b"".join(roster.keys[:COMMITTEE])
         requests = [
             RegisterRequest(
                 number,
-                committee=Appointment(member_keys, roster.digest, first.group_digest, each, signed),
+                committee=Appointment(
+                    member_keys, roster.digest, first.group_digest, each, signed or None
+                ),
             )
             for each in sealed
         ]
