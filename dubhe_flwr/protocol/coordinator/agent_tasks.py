@@ -39,12 +39,12 @@ class AgentTask(TriedRound):
 
 
 def agent_task_of(
-    epoch: Epoch, drawn: DrawnRound, failed: frozenset[int], seed: int, server_round: int
+    epoch: Epoch, drawn: DrawnRound, seed: int, server_round: int
 ) -> AgentTask | TriedRound:
     """Make the tries of a round, and pick an agent if there is a choice to make.
 
-    Nodes take turns as agent in a random order, one per round. A node that is unavailable, has
-    failed, or has no sums left to decrypt is skipped. A node that was already an agent in the epoch
+    Nodes take turns as agent in a random order, one per round. A node that is unavailable or
+    has no sums left to decrypt is skipped. A node that was already an agent in the epoch
     comes last, because the sums that it has seen may differ from this round's by only a few
     clients.
     """
@@ -56,7 +56,6 @@ def agent_task_of(
         int(index)
         for index in turns
         if drawn.available[index]
-        and registered[index] not in failed
         and epoch.num_sums.get(registered[index], 0) + num_tries <= epoch.sums_per_agent
     )
     place = next(agents, None) if has_choice(epoch, drawn) else None

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
@@ -20,8 +20,6 @@ from dubhe_flwr.protocol.replies import alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message, Stage
-
-MAX_AGENTS: Final = 3  # agents to ask, one after another, before giving up
 
 
 @dataclass(frozen=True, slots=True)

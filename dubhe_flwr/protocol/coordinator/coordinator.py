@@ -25,11 +25,11 @@ outcome. The class of the outcome alone decides what comes next:
 | `Participate` | `Refused` | `Join`, once more in the same round |
 | `Determine` | `RoundDetermined` | the plan, and rest |
 
-A stage may repeat itself: `Keygen` and `Determine` ask another agent. `Register` goes back to
-`Keygen` if too few nodes could open their key. A stage that has nothing to ask returns its outcome
-from ``begin``: `Keygen` in a simulation in the clear that starts afresh, `Open` without a
-committee, `Participate` if the round was drawn ahead, and `Determine` if there is no choice: the
-server then fills the round up, or trims it, by chance.
+`Keygen` may repeat itself, to ask another agent. `Register` goes back to `Keygen` if too few nodes
+could open their key. A stage that has nothing to ask returns its outcome from ``begin``: `Keygen`
+in a simulation in the clear that starts afresh, `Open` without a committee, `Participate` if the
+round was drawn ahead, and `Determine` if there is no choice: the server then fills the round up, or
+trims it, by chance.
 
 A stage raises an error if the round cannot go on; `random_fallback` then selects clients at random
 or ends the run.

@@ -30,12 +30,10 @@ def epoch() -> Epoch:
 def test_the_next_agent_with_sums_left_is_in_none_of_its_own(
     epoch: Epoch, data: st.DataObject
 ) -> None:
-    """Whoever is away, failed or has spent its sums: the agent is in no try, nor over budget."""
+    """Whoever is away or has spent its sums: the agent is in no try, nor over budget."""
     num_tries = data.draw(st.integers(1, 5))
     num_participants = data.draw(st.integers(3, 9))
-    flags = st.lists(st.booleans(), min_size=N, max_size=N)
-    free = np.array(data.draw(flags))
-    failed = data.draw(flags)
+    free = np.array(data.draw(st.lists(st.booleans(), min_size=N, max_size=N)))
     spent = data.draw(st.lists(st.integers(0, 5), min_size=N, max_size=N))
     server_round = data.draw(st.integers(3, 40))
     num_sums = dict(zip(epoch.registered, spent, strict=True))
@@ -44,11 +42,9 @@ def test_the_next_agent_with_sums_left_is_in_none_of_its_own(
     changed = replace(epoch, invitation=invitation, num_sums=num_sums)
     decisions = generator(server_round, "draw").random((N, num_tries)) < 0.4
     drawn = DrawnRound(decisions, free, ())
-    task = agent_task_of(changed, drawn, epoch.ids(np.flatnonzero(failed)), 7, server_round)
+    task = agent_task_of(changed, drawn, 7, server_round)
     able = [
-        row
-        for row in np.roll(ORDER, 3 - server_round)
-        if free[row] and not failed[row] and spent[row] + num_tries <= 4
+        row for row in np.roll(ORDER, 3 - server_round) if free[row] and spent[row] + num_tries <= 4
     ]
     agent = able[0] if able and has_choice(changed, drawn) else None
     if agent is None:

@@ -9,7 +9,7 @@ from dubhe_flwr.protocol.coordinator.agent_tasks import (
     agent_task_of,
     has_choice,
 )
-from dubhe_flwr.protocol.coordinator.context import MAX_AGENTS, AwaitingInEpoch, Context
+from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.stages.participate import RoundDetermined, RoundsDrawn
 from dubhe_flwr.protocol.plan import Replies
@@ -22,22 +22,16 @@ class Determine(AwaitingInEpoch):
     """Agents were asked to choose a try for each of some rounds."""
 
     tasks: Mapping[int, Mapping[int, AgentTask]]  # by agent and round
-    failed: frozenset[int]  # agents that did not answer
-    num_asked: int  # how often agents were asked in this exchange
 
     @classmethod
     def begin(
-        cls,
-        context: Context,
-        drawn: RoundsDrawn,
-        failed: frozenset[int] = frozenset(),
-        num_asked: int = 0,
+        cls, context: Context, drawn: RoundsDrawn
     ) -> tuple[Context, "Determine | RoundDetermined"]:
         """Ask an agent about each round in which there is a choice."""
         epoch, has_no_agent = drawn.epoch, False
         tasks: dict[int, dict[int, AgentTask]] = {}
         for server_round, drawn_round in sorted(drawn.rounds.items()):
-            tried = agent_task_of(epoch, drawn_round, failed, context.run.seed, server_round)
+            tried = agent_task_of(epoch, drawn_round, context.run.seed, server_round)
             if not isinstance(tried, AgentTask):
                 has_no_agent |= has_choice(epoch, drawn_round)
                 epoch = _with_round(epoch, server_round, tried)
@@ -52,12 +46,10 @@ class Determine(AwaitingInEpoch):
         requests = {agent: _request(epoch, asked) for agent, asked in tasks.items()}
         num_rounds = sum(map(len, tasks.values()))
         context, batch = context.batch(epoch.identity, Stage.DETERMINE, requests, num_rounds)
-        return context, cls(batch, epoch, tasks, failed, num_asked + 1)
+        return context, cls(batch, epoch, tasks)
 
-    def take(
-        self, context: Context, replies: Replies
-    ) -> tuple[Context, "Determine | RoundDetermined"]:
-        """Take the agents' answers; ask other agents about rounds that got no answer."""
+    def take(self, context: Context, replies: Replies) -> tuple[Context, RoundDetermined]:
+        """Take the agents' answers; a round without an answer uses its first try."""
 
         def refuse(node_id: int, reply: DetermineReply) -> str | None:
             asked = self.tasks[node_id].values()
@@ -69,26 +61,13 @@ class Determine(AwaitingInEpoch):
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
-        epoch, failed = self.epoch, set(self.failed)
-        unanswered: dict[int, AgentTask] = {}
+        if len(accepted) < len(self.tasks):
+            context = context.noted("An agent did not choose a try; the first one is used.")
+        epoch = self.epoch
         for agent, asked in self.tasks.items():
-            if agent not in accepted:
-                failed.add(agent)
-                unanswered |= asked
-                continue
-            answers = accepted[agent].chosen
+            answers = accepted[agent].chosen if agent in accepted else (0,) * len(asked)
             for (server_round, task), chosen in zip(asked.items(), answers, strict=True):
                 epoch = _with_round(epoch, server_round, task, chosen)
-        if unanswered and self.num_asked < MAX_AGENTS:
-            context = context.noted("An agent did not choose a try.")
-            rounds = {r: task.drawn for r, task in unanswered.items()}
-            return self.begin(
-                context, RoundsDrawn(epoch, rounds), frozenset(failed), self.num_asked
-            )
-        for server_round, task in unanswered.items():
-            epoch = _with_round(epoch, server_round, task)
-        if unanswered:
-            context = context.noted("No agent chose a try; the first one is used.")
         return context, RoundDetermined(epoch)
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
-from dubhe_flwr.protocol.coordinator.context import MAX_AGENTS, Awaiting, Context
+from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.refused import start_afresh
 from dubhe_flwr.protocol.plan import Replies
@@ -19,6 +20,8 @@ from dubhe_flwr.protocol.wire.messages import (
     Stage,
 )
 from dubhe_flwr.protocol.wire.roster import split
+
+_MAX_AGENTS: Final = 3  # agents to ask, one after another, before giving up
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Keygen(Awaiting):
             # Use up a sequence number, as an encrypted simulation does, so that the next join
             # request has the same number in both.
             return context.counted(), _without_key(joined)
-        agents = context.agents(tuple(joined.replies))[:MAX_AGENTS]
+        agents = context.agents(tuple(joined.replies))[:_MAX_AGENTS]
         return cls.ask(context, joined, agents)
 
     @classmethod

@@ -66,7 +66,7 @@ def test_one_wrong_round_voids_the_answer(chosen: tuple[int, ...]) -> None:
     replies[nodes.ids[4]] |= {"chosen": np.array(chosen, dtype=">i8").tobytes()}
     plan = nodes.step(replies)
     assert isinstance(plan, Plan)
-    assert plan.notes[0] == "An agent did not choose a try."
+    assert plan.notes == ("An agent did not choose a try; the first one is used.",)
     assert [plan.chosen, nodes.play(4).chosen] == [0, 0]
 
 
