@@ -148,7 +148,7 @@ def test_no_probability_is_free() -> None:
 
 @pytest.mark.parametrize(
     ("away", "noted"),
-    [((1, 2, 4, 5), ["No agent passed on the state of the last epoch"]), (range(6, 14), [])],
+    [((1, 2, 4, 5), ["No node passed on the state of the last epoch"]), (range(6, 14), [])],
     ids=["too few candidates know the last prices", "too few nodes were left to find any"],
 )
 def test_an_epoch_whose_prices_too_few_know_is_not_continued(
@@ -175,7 +175,7 @@ def test_all_agents_may_lie() -> None:
     with_lies(nodes, "keygen", none, 3)
     plan = play(nodes, 2)
     assert not plan.fallback
-    assert "No agent passed on the state of the last epoch" in plan.notes[-1]
+    assert "No node passed on the state of the last epoch" in plan.notes[-1]
     assert not is_warm(nodes)
 
 

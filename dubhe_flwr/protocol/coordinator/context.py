@@ -33,8 +33,10 @@ class Run:
     aliases: Mapping[int, str] = field(default_factory=dict)
     declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
     num_refused_epochs: int = 0  # in a row; each one halves the number of nodes in the next
-    committee_turn: int = 0  # which of the possible committees it is the turn of
-    needs_other_committee: bool = False  # whether the last epoch failed, or nodes complained
+    committee_turn: int = 0  # position, among the possible committees, of the one to ask
+    needs_other_committee: bool = (
+        False  # whether a lie may have ended the last one, or nodes complained
+    )
     # Identity of the epoch that the next one continues; None if the rule has to start afresh.
     continued: bytes | None = None
     settled: frozenset[int] = frozenset()  # nodes that settled in the last settled epoch
@@ -209,7 +211,7 @@ class RegistrationDue:
 
 @dataclass(frozen=True)
 class AwaitingInEpoch(Awaiting):
-    """A stage within a settled epoch, which keeps track of the epoch's budgets."""
+    """A stage within a settled epoch, which counts the sums of the epoch's agents."""
 
     epoch: Epoch
 

@@ -6,15 +6,21 @@ from typing import Final
 
 from dubhe_flwr.protocol.plan import ERROR_REPLY, StageReport
 from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, DAYS_LIMIT
-from dubhe_flwr.protocol.wire.messages import JoinStatus
+from dubhe_flwr.protocol.wire.messages import JoinStatus, Stage
 
 WAIT: Final = (
     "wait for more nodes that are willing and eligible, raise stage_timeout if replies are late, "
     "or lower quorum (and min_cohort)"
 )
+NOT_SIGNED: Final = "join key not signed by a trusted node"
+_NOT_REACHED: Final = (
+    "see a node's log; a ClientApp with client_fn needs DubheMod as the first of its mods, and one "
+    "with @app.train() needs register_dubhe instead"
+)
 _REMEDIES: Final = {
-    ERROR_REPLY: "see a node's log; a ClientApp with client_fn needs DubheMod as the first of its "
-    "mods, and one with @app.train() needs register_dubhe instead",
+    ERROR_REPLY: "see the nodes' logs",
+    NOT_SIGNED: "give these nodes signing_key and trusted_keys, and the server the same list, or "
+    "leave out trusted_keys of Dubhe",
     DAYS_LIMIT: "ask the nodes' owners to raise max_epochs_per_day and max_draws_per_day (of "
     "DubheMod or register_dubhe), have agents choose from fewer tries, or continue tomorrow (UTC)",
     ALIAS_OF_ANOTHER: "give each node a partition-id of its own, or none",
@@ -47,8 +53,10 @@ def dropped(reports: Sequence[StageReport]) -> Counter[str]:
 
 def remedy(reports: Sequence[StageReport]) -> str | None:
     """Return the remedy for the most frequent reason, if every reason has one."""
-    reasons: Counter[str] = Counter()
+    hints: Counter[str | None] = Counter()
     for report in reports:
-        reasons.update(report.dropped)
-    hints = [_REMEDIES.get(reason) for reason, _ in reasons.most_common()]
-    return hints[0] if hints and all(hints) else None
+        is_new = report.stage == Stage.JOIN  # nodes that joined have answered Dubhe before
+        for reason, number in report.dropped.items():
+            not_reached = is_new and reason == ERROR_REPLY
+            hints[_NOT_REACHED if not_reached else _REMEDIES.get(reason)] += number
+    return hints.most_common(1)[0][0] if hints and all(hints) else None

@@ -123,8 +123,8 @@ def register(
 def _member_of(joined: Membership, seat: Seat, request: RegisterRequest) -> Member | None:
     """Return the node's place in the committee under which it registers, if it has one.
 
-    A server may have asked it to be in several. From another place, or for another roster, it must
-    open no sum: two members' parts of a sum could then share a nonce.
+    A server may show it another committee or roster than the one for which it was appointed. It
+    must then open no sum: two members' parts of a sum could share a nonce.
     """
     member, appointed = joined.member, request.committee
     if member is None or appointed is None:

@@ -74,13 +74,13 @@ CANDIDATES: Final = 2 * COMMITTEE
 """The members of a committee are among this many trusted keys at the top of the list."""
 
 UNUSABLE_GROUP_KEY: Final = "The group key does not open, or is not the one that was announced."
-"""A node's complaint about the first member, which the server counts."""
+"""A node's complaint about the first member, which the server recognizes."""
 
 UNPROVEN: Final = tuple(
     f"Member {place + 1} of the committee has not proved the sum to this node."
     for place in range(COMMITTEE)
 )
-"""A node's complaints about each member, which the server counts, too."""
+"""A node's complaints about each member, which the server recognizes, too."""
 
 SEALED_GROUP_KEY_BYTES: Final = ENCAPSULATED_KEY_BYTES + pads.KEY_BYTES + TAG_BYTES
 

@@ -25,7 +25,7 @@ from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, split
 def parameters_digest(announced: JoinRequest) -> bytes:
     """Return the SHA-256 of all parameters of an epoch that a node was told.
 
-    >>> some, others = (JoinRequest("paper", "{}", k, 2048, 1000, 3, 1000) for k in (20, 21))
+    >>> some, others = (JoinRequest("paper", "{}", k, 2048, 1000, 3) for k in (20, 21))
     >>> parameters_digest(some) == parameters_digest(others)
     False
     """

@@ -11,6 +11,7 @@ from typing import Final
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.dropped_replies import NOT_SIGNED
 from dubhe_flwr.protocol.coordinator.epoch import Invitation
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, accept_replies, alias_order
@@ -123,7 +124,7 @@ class Join(Awaiting):
                         _statement(identity, self.announced, reply), reply.signature
                     )
                 except UntrustedError:
-                    return "join key not signed by a trusted node"
+                    return NOT_SIGNED
                 if rank in used:
                     return "signing key of another node"
                 used.add(rank)
@@ -154,8 +155,11 @@ class Join(Awaiting):
         context = replace(context, run=run)
         agreed = [n for n in self.drawn if n in accepted and n not in others]
         context.check_quorum(len(agreed), "part of the epoch", None)
-        committee = _committee(context, agreed, ranks) if self.announced.has_committee else ()
-        kept = _led_by(context, committee, agreed, ranks)
+        committee: tuple[int, ...] = ()
+        if self.announced.has_committee:
+            is_continued = self.announced.continues is not None
+            committee = _committee(context, agreed, ranks, is_continued=is_continued)
+        kept = _registering(context, committee, agreed, ranks)
         asked = frozenset(self.batch.requests).difference(set(agreed).difference(kept))
         order = alias_order({node_id: names[node_id] for node_id in kept})
         invitation = Invitation(
@@ -174,10 +178,10 @@ class Join(Awaiting):
         )
 
 
-def _num_asked(settings: Settings, num_present: int, num_refused: int) -> int:
-    """Return how many nodes the next epoch asks, after some refused epochs in a row.
+def _num_taken(settings: Settings, num_present: int, num_refused: int) -> int:
+    """Return how many nodes the next epoch takes, after some refused epochs in a row.
 
-    Each epoch asks half the number of the previous one, but not fewer than the quorum, nor fewer
+    Each epoch takes half the number of the previous one, but not fewer than the quorum, nor fewer
     than K unless K is more than half of the nodes.
     """
     number = min(num_present, settings.max_registered)
@@ -188,49 +192,55 @@ def _num_asked(settings: Settings, num_present: int, num_refused: int) -> int:
 def _sizes(context: Context) -> list[int]:
     """Return how many nodes take part in each epoch since the last one that was not refused."""
     num_refused, num_present = context.run.num_refused_epochs, len(context.round.present)
-    return [_num_asked(context.settings, num_present, each) for each in range(num_refused + 1)]
+    return [_num_taken(context.settings, num_present, each) for each in range(num_refused + 1)]
 
 
-def _sample(context: Context, nodes: Sequence[int], num_taken: int = 0) -> list[int]:
-    """Return a sample of nodes in a random order, besides `num_taken` others.
+def _sample(context: Context, nodes: Sequence[int], num_others: int = 0) -> list[int]:
+    """Return a sample of nodes in a random order, besides `num_others` others.
 
     After a refused epoch, each sample continues where the previous one ended, as if the nodes stood
     in a circle. So a lying node is in one of two samples at most, if these are halves or smaller.
     """
-    *earlier, size = (number - num_taken for number in _sizes(context))
+    *earlier, size = (number - num_others for number in _sizes(context))
     start = sum(earlier[1:]) % max(1, len(nodes))
     return [*nodes[start:], *nodes[:start]][:size]
 
 
-def _committee(context: Context, nodes: Sequence[int], ranks: Mapping[int, int]) -> tuple[int, ...]:
+def _committee(
+    context: Context, nodes: Sequence[int], ranks: Mapping[int, int], *, is_continued: bool
+) -> tuple[int, ...]:
     """Return the committee's members, or fewer if there are not enough candidates.
 
     The candidates are the nodes with the first six trusted keys, in their order, or without trusted
-    keys six random nodes. Nodes that know how the last epoch ended come first. The first three in
-    this line are asked first. When it is another committee's turn, the three that were left out of
-    the last one follow if there are six. A node that always fails therefore spoils at most four
-    epochs in a row, and it is not asked again until the committee without it fails.
+    keys six random nodes. The first three in this line are asked first. When it is another
+    committee's turn, the three that were left out of the last one follow if there are six. A node
+    that always fails therefore spoils at most four epochs in a row, and it is not asked again until
+    the committee without it fails. An epoch that continues takes the first committee in turn whose
+    members all know how the last one ended, but not the last in turn, which may have failed.
     """
     settled = context.run.settled
     line = sorted(
         (node_id for node_id in nodes if ranks.get(node_id, 0) < CANDIDATES),
-        key=lambda node_id: (node_id not in settled, ranks.get(node_id, 0)),
+        key=lambda node_id: ranks.get(node_id, node_id not in settled),
     )
     threes: list[tuple[int, ...]] = [*combinations(line[:CANDIDATES], COMMITTEE)]
     threes = threes or [tuple(line)]
     # The first and the last choice have no node in common if there are six, and so on inwards.
     turns = [three for pair in zip(threes, reversed(threes), strict=True) for three in pair]
-    members = turns[context.run.committee_turn % len(threes)]
+    turn = context.run.committee_turn % len(threes)
+    line_up = [*turns[turn : len(threes)], *turns[:turn]]
+    known = [three for three in line_up[:-1] if is_continued and settled.issuperset(three)]
+    members = [*known, *line_up][0]
     return tuple(sorted(members, key=lambda node_id: ranks.get(node_id, 0)))
 
 
-def _led_by(
+def _registering(
     context: Context, committee: Sequence[int], nodes: Sequence[int], ranks: Mapping[int, int]
 ) -> list[int]:
     """Return the nodes that register: the committee, and a sample of the others.
 
-    After a refused epoch, the other nodes with the first keys come last: a lying one among them is
-    then left out of epochs whose committee it is not in.
+    After a refused epoch, the other nodes with the first keys come last, so that the epoch leaves
+    out a lying candidate unless it is a member.
     """
     number, last = _sizes(context)[-1], list[int]()
     if context.run.num_refused_epochs:

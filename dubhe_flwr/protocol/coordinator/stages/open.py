@@ -38,7 +38,7 @@ class Open(Awaiting):
         invitation, last = registered.joined.invitation, registered.last_sum
         with_committee = invitation.terms.vault.num_members > 0
         if with_committee:
-            # Members would refuse any other sum, and must not be blamed for it.
+            # Members would refuse any other sum, which is not their fault.
             half = -(-len(registered.joined.replies) // 2)
             context.check_quorum(last.num_clients, "in the sum", None, least=half)
         members = registered.joined.committee

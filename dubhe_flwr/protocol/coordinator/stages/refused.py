@@ -30,22 +30,23 @@ class CommitteeLost:
     members: tuple[int, ...]  # those that failed
 
 
-def is_refused(context: Context, report: StageReport) -> bool:
+def is_refused(context: Context, report: StageReport, *, are_lied_to: bool = False) -> bool:
     """Return whether the nodes refuse the epoch itself, so that it has to be replaced.
 
     One invalid registration makes all nodes refuse the sum. A node that restarted without its
     memory does not know the server's epoch; a server restored to an older state does not know the
-    nodes' epoch. The epoch is also replaced if errors leave fewer nodes than the quorum.
+    nodes' epoch. The epoch is also replaced if errors leave fewer nodes than the quorum, or if many
+    nodes are lost and some of them say that a member lied.
     """
     if context.round.num_renewals >= _MAX_RENEWALS:
         return False
     too_few = report.accepted < context.settings.least_nodes <= report.accepted + report.num_errors
-    return 2 * report.num_errors > report.sent or too_few
+    return are_lied_to or 2 * report.num_errors > report.sent or too_few
 
 
 def start_afresh(context: Context) -> tuple[Context, Join]:
     """Register again in the same round, as no agent knows how the last epoch ended."""
-    note = "No agent passed on the state of the last epoch; all nodes register again."
+    note = "No node passed on the state of the last epoch; all nodes register again."
     return Join.begin(context.noted(note))
 
 
@@ -53,11 +54,11 @@ def appoint_anew(context: Context, lost: CommitteeLost) -> tuple[Context, Join]:
     """Register again in the same round, with another committee."""
     names = ", ".join(context.run.aliases.get(n, str(n)) for n in lost.members)
     if context.round.num_renewals >= _MAX_RENEWALS:
-        context.give_up(
+        with_other_committee(context).give_up(
             f"No committee opens the sums; the last one failed because of {names}.", None
         )
     context = context.noted(f"The committee failed because of {names}; all nodes register again.")
-    return _renewed(context)
+    return _renewed(with_other_committee(context))
 
 
 def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
@@ -73,12 +74,13 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
     )
     num_refused = context.run.num_refused_epochs + refused.may_be_a_lie
     run = replace(context.run, num_refused_epochs=num_refused, continued=None)
-    return _renewed(replace(context, run=run))
+    context = replace(context, run=run)
+    return _renewed(with_other_committee(context) if refused.may_be_a_lie else context)
 
 
 def _renewed(context: Context) -> tuple[Context, Join]:
     this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)
-    return Join.begin(with_other_committee(replace(context, round=this_round)))
+    return Join.begin(replace(context, round=this_round))
 
 
 def with_other_committee(context: Context) -> Context:

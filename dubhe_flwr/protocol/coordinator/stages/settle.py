@@ -90,7 +90,10 @@ class Settle(Awaiting):
                 context, member, complaint, "has not proved the sum to", replies, report
             )
             all_complaining += complaining
-        if is_refused(context, report):
+        most = context.settings.most_errors(registered.num_registered)
+        num_lost = registered.num_registered - report.accepted
+        are_lied_to = bool(all_complaining) and num_lost > most
+        if is_refused(context, report, are_lied_to=are_lied_to):
             if committee:
                 names = ", ".join(registered.joined.aliases[n] for n in committee)
                 context = context.noted(f"The committee was {names}.")
