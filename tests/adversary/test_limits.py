@@ -63,15 +63,15 @@ def test_no_array_is_as_long_as_the_server_says() -> None:
 
 
 def test_a_million_draws_are_refused_before_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server asks for 2^20 draws in a request, the most that a message may ask for."""
+    """The server asks for 2^16 draws in a request, the most that a message may ask for."""
     nodes = federation(policy=REAL)
     nodes.play(1)
     node_id, request = next_request(nodes, Stage.PARTICIPATE, 2)
     monkeypatch.setattr("dubhe_flwr.protocol.node.round.private_draws", lambda _number: 1 // 0)
-    refuses(nodes, node_id, {**request, "num-tries": 2**20}, RefusedError, DAY)
+    refuses(nodes, node_id, {**request, "num-tries": 2**16}, RefusedError, DAY)
     nodes = federation(policy=REAL)
     node_id, request = next_request(nodes, Stage.SETTLE)
-    assert "draws.decisions" not in nodes.handle(node_id, {**request, "draws.num-tries": 2**20})
+    assert "draws.decisions" not in nodes.handle(node_id, {**request, "draws.num-tries": 2**16})
 
 
 def test_epochs_without_end_are_refused_for_the_day() -> None:

@@ -53,7 +53,7 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
     "register request without a key": [_LONE],
     "settle request": [
         {"rule-sum.sums": None}, {"rule-sum.num-clients": 0}, {"rule-sum.number": -1},
-        {"draws.first-round": None}, {"draws.num-rounds": 0}, {"draws.num-tries": 2**20 // 5 + 1},
+        {"draws.first-round": None}, {"draws.num-rounds": 0}, {"draws.num-tries": 2**16 // 5 + 1},
     ],
     "settle reply": [{"draws.decisions": b"\x06", "draws.unwilling": b"\x08"}],
     "settle reply, settled": [
@@ -61,7 +61,7 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
     ],
     "participate request": [
         {"rule-sum.number": 0}, {"first-round": 0}, {"num-rounds": 0}, {"num-tries": 0},
-        {"num-tries": -1}, {"num-tries": None}, {"num-tries": 2**20 // 5 + 1},
+        {"num-tries": -1}, {"num-tries": None}, {"num-tries": 2**16 // 5 + 1},
     ],
     "determine request": [
         {"num-tries": [5, 0]}, {"num-tries": [6, -1]}, {"num-tries": b""}, {"num-tries": None},

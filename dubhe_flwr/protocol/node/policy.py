@@ -115,8 +115,7 @@ def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ..
     """Read the label counts to join an epoch, or return why the node stays out."""
     if (refusal := _refusal(policy, request)) is not None:
         return refusal
-    is_pinned = policy.pinned is not None and not policy.simulated
-    if is_pinned and not request.has_trusted_keys:
+    if policy.pinned is not None and not request.has_trusted_keys:
         warn_once(
             "dubhe: this node has pinned keys, but the server has no trusted_keys, so the node "
             "stays out; give the server the nodes' list (trusted_keys of Dubhe)."

@@ -29,7 +29,7 @@ __all__ = [  # re-exported
     "sums_per_agent",
 ]
 
-MAX_DRAWS: Final = 2**20
+MAX_DRAWS: Final = 2**16
 """Largest number of draws in a message; it bounds memory before a node checks its daily limit."""
 COMMITTEE: Final = 3
 """Number of members of a committee."""
@@ -271,7 +271,7 @@ class ParticipateRequest(Message):
     def __post_init__(self) -> None:
         positive = min(self.first_round, self.num_rounds, self.num_tries) >= 1
         require(positive, "There must be at least one round and one try.")
-        require(self.num_rounds * self.num_tries <= MAX_DRAWS, "There must be at most 2^20 draws.")
+        require(self.num_rounds * self.num_tries <= MAX_DRAWS, "There must be at most 2^16 draws.")
 
 
 @dataclass(frozen=True, slots=True)
