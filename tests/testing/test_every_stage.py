@@ -77,6 +77,6 @@ def test_a_round_in_which_no_node_answers(api: Api, caplog: pytest.LogCaptureFix
 def test_a_round_without_any_node_is_skipped(api: Api) -> None:
     """If all nodes leave, the run ends without a crash and trains no further round."""
     faults = [Fault("kill", "determine"), Fault("kill", "train")]
-    strategy, _, trained = run(api, *faults, num_rounds=3)
+    strategy, _, trained = run(api, *faults, num_rounds=5)
     assert trained == 0
     assert strategy.plans[-1].participants == ()
