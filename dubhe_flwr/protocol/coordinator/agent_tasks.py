@@ -43,10 +43,9 @@ def agent_task_of(
 ) -> AgentTask | TriedRound:
     """Make the tries of a round, and pick an agent if there is a choice to make.
 
-    Nodes take turns as agent in a random order, one per round. A node that is unavailable or
-    has no sums left to decrypt is skipped. A node that was already an agent in the epoch
-    comes last, because the sums that it has seen may differ from this round's by only a few
-    clients.
+    Nodes take turns as agent in a random order, one per round. A node that is unavailable or has no
+    sums left to decrypt is skipped. A node that was already an agent in the epoch comes last,
+    because the sums that it has seen may differ from this round's by only a few clients.
     """
     registered, num_tries = epoch.registered, drawn.decisions.shape[1]
     order = generator(seed, "agents", epoch.first_round).permutation(len(registered))

@@ -34,9 +34,8 @@ class Run:
     declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
     num_refused_epochs: int = 0  # in a row; each one halves the number of nodes in the next
     committee_turn: int = 0  # position, among the possible committees, of the one to ask
-    needs_other_committee: bool = (
-        False  # whether a lie may have ended the last one, or nodes complained
-    )
+    # Whether the last epoch failed, perhaps because of a lie, or nodes complained about a member.
+    needs_other_committee: bool = False
     # Identity of the epoch that the next one continues; None if the rule has to start afresh.
     continued: bytes | None = None
     settled: frozenset[int] = frozenset()  # nodes that settled in the last settled epoch
