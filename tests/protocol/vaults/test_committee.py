@@ -155,7 +155,8 @@ def test_the_server_finds_vectors_that_cannot_be_added() -> None:
 def test_an_unusable_public_key_drops_its_owner_alone() -> None:
     """No member can agree on pads with the node, which cannot open the group key either."""
     nodes = federation(pinned=False)
-    alter(nodes, Stage.JOIN, lambda reply: {**reply, "public-key": bytes(32)}, nodes.ids[12:13])
+    other = nodes.ids[13]  # not in the committee
+    alter(nodes, Stage.JOIN, lambda reply: {**reply, "public-key": bytes(32)}, [other])
     plan = nodes.play(1)
     assert (plan.num_registered, plan.fallback) == (19, False)
     assert not any("committee failed" in note for note in plan.notes)

@@ -158,7 +158,8 @@ class Join(Awaiting):
         committee: tuple[int, ...] = ()
         if self.announced.has_committee:
             is_continued = self.announced.continues is not None
-            committee = _committee(context, agreed, ranks, is_continued=is_continued)
+            own_names = {node_id: names[node_id] for node_id in agreed}
+            committee = _committee(context, own_names, ranks, is_continued=is_continued)
         kept = _registering(context, committee, agreed, ranks)
         asked = frozenset(self.batch.requests).difference(set(agreed).difference(kept))
         order = alias_order({node_id: names[node_id] for node_id in kept})
@@ -207,27 +208,30 @@ def _sample(context: Context, nodes: Sequence[int], num_others: int = 0) -> list
 
 
 def _committee(
-    context: Context, nodes: Sequence[int], ranks: Mapping[int, int], *, is_continued: bool
+    context: Context, aliases: Mapping[int, str], ranks: Mapping[int, int], *, is_continued: bool
 ) -> tuple[int, ...]:
     """Return the committee's members, or fewer if there are not enough candidates.
 
     The candidates are the nodes with the first six trusted keys, in their order, or without trusted
-    keys six random nodes. The first three in this line are asked first. When it is another
-    committee's turn, the three that were left out of the last one follow if there are six. A node
-    that always fails therefore spoils at most four epochs in a row, and it is not asked again until
-    the committee without it fails. An epoch that continues takes the first committee in turn whose
-    members all know how the last one ended, but not the last in turn, which may have failed.
+    keys six random nodes, drawn by alias, since node ids differ from run to run. The first three in
+    this line are asked first. When it is another committee's turn, the three that were left out of
+    the last one follow if there are six. A node that always fails therefore spoils at most four
+    epochs in a row, and it is not asked again until the committee without it fails. An epoch that
+    continues takes the first committee in turn whose members all know how the last one ended, but
+    not the last in turn, which may have failed.
     """
-    settled = context.run.settled
-    line = sorted(
-        (node_id for node_id in nodes if ranks.get(node_id, 0) < CANDIDATES),
-        key=lambda node_id: ranks.get(node_id, node_id not in settled),
-    )
+    run, settled = context.run, context.run.settled
+    lots = {
+        node_id: generator(run.seed, "committee", context.server_round, alias).random()
+        for node_id, alias in aliases.items()
+        if ranks.get(node_id, 0) < CANDIDATES
+    }
+    line = sorted(lots, key=lambda n: (ranks.get(n, n not in settled), lots[n]))
     threes: list[tuple[int, ...]] = [*combinations(line[:CANDIDATES], COMMITTEE)]
     threes = threes or [tuple(line)]
     # The first and the last choice have no node in common if there are six, and so on inwards.
     turns = [three for pair in zip(threes, reversed(threes), strict=True) for three in pair]
-    turn = context.run.committee_turn % len(threes)
+    turn = run.committee_turn % len(threes)
     line_up = [*turns[turn : len(threes)], *turns[:turn]]
     known = [three for three in line_up[:-1] if is_continued and settled.issuperset(three)]
     members = [*known, *line_up][0]
