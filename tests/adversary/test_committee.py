@@ -19,7 +19,13 @@ from protocol.nodes import set_policy, signing_key
 from protocol.server import alter, altered, asked, lost, report_of, stages_of
 
 from dubhe_flwr.core.randomness import gaussian, generator
-from dubhe_flwr.errors import ProtocolError, RefusedError, StaleMessageError, UntrustedError
+from dubhe_flwr.errors import (
+    ProtocolError,
+    QuorumError,
+    RefusedError,
+    StaleMessageError,
+    UntrustedError,
+)
 from dubhe_flwr.he import pads
 from dubhe_flwr.he.sealing import RecipientKey, prefixed, seal
 from dubhe_flwr.he.signing import PinnedKeys
@@ -415,6 +421,21 @@ def test_samples_continue_from_the_last_prices_after_a_failure() -> None:
     for plan in nodes.rounds(2, 5):
         assert (plan.num_registered, joins_in(plan), plan.notes) == (16, 1, ())
         assert members_of(nodes) == nodes.ids[3:6]
+
+
+def test_refused_epochs_keep_enough_nodes_for_a_committee() -> None:
+    """However many epochs are refused in a row, three nodes are left for the next round."""
+    small: dict[str, Any] = {"min_cohort": 2, "num_participants": 3, "max_registered": 5}
+    nodes = federation(pinned=False, number=8, determination=Tries(1, pool=2), **small)
+    for node_id in nodes.ids:
+        set_policy(nodes, node_id, min_cohort=2)
+    with (
+        altered(nodes, Stage.SETTLE, lambda _reply: NodeFailure("refused")),
+        pytest.raises(QuorumError, match="error reply at settle"),
+    ):
+        nodes.play(1)
+    plan = nodes.play(2)
+    assert (plan.num_registered, plan.fallback) == (3, False)
 
 
 def test_nobody_is_pushed_out_by_an_alias() -> None:

@@ -182,11 +182,11 @@ class Join(Awaiting):
 def _num_taken(settings: Settings, num_present: int, num_refused: int) -> int:
     """Return how many nodes the next epoch takes, after some refused epochs in a row.
 
-    Each epoch takes half the number of the previous one, but not fewer than the quorum, nor fewer
-    than K unless K is more than half of the nodes.
+    Each epoch takes half the number of the previous one, but not fewer than the quorum or a
+    committee, nor fewer than K unless K is more than half of the nodes.
     """
     number = min(num_present, settings.max_registered)
-    least = max(settings.least_nodes, min(settings.num_participants, number // 2))
+    least = max(settings.least_nodes, COMMITTEE, min(settings.num_participants, number // 2))
     return min(number, max(least, number >> num_refused))
 
 
