@@ -1,9 +1,9 @@
 """Counter-based random numbers, with a separate generator for each purpose.
 
-A seed and a path of names and numbers, such as ``("participation", alias, round)``, fix each
-generator. Nodes, rounds and purposes therefore never share or shift each other's random numbers,
-and a run draws the same numbers on every runtime, in whatever order messages arrive. Keys and the
-randomness of encryption do not come from here, but from the operating system.
+A seed and a path of names and numbers, such as ``("keygen", round)``, fix each generator. Nodes,
+rounds and purposes therefore never share or shift each other's random numbers, and a run draws the
+same numbers on every runtime, in whatever order messages arrive. Keys and the randomness of
+encryption do not come from here, but from the operating system.
 """
 
 import hashlib
