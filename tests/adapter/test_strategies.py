@@ -20,7 +20,6 @@ from apis import (
 )
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.client.mod import adaptiveclipping_mod, fixedclipping_mod
-from flwr.common import Code, FitRes, Parameters, Status
 from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.compat.grid_client_proxy import GridClientProxy
 
@@ -440,16 +439,6 @@ def test_a_custom_start_without_evaluate_fn(tmp_path: Path) -> None:
         start({}, checkpoint_dir=tmp_path)
     with pytest.raises(SettingsError, match=r"Brief.start takes no evaluate_fn; add it to"):
         start({"evaluate_fn": lambda _round, _arrays: None})
-
-
-def test_results_from_unselected_clients_do_not_crash_aggregation() -> None:
-    """A result from a client outside the plan is aggregated last."""
-    strategy, grid = FIT.dubhe(), FIT.grid()
-    client = GridClientProxy(2, grid, grid.run.run_id)
-    result = FitRes(Status(Code.OK, ""), Parameters([], "numpy.ndarray"), 5, {})
-    parameters, metrics = strategy.aggregate_fit(1, [(client, result)], [])
-    assert parameters is not None
-    assert metrics == {"selection-clients": 1}
 
 
 @in_both_apis

@@ -313,7 +313,7 @@ class TestTheBudget:
             nodes.memories = kept
             nodes.play(1)
             kept = nodes.memories
-            seen.append(chances(nodes))
+            seen.append([joined(nodes, node_id).budget.probability for node_id in nodes.ids])
         assert {len(set(of_node)) for of_node in zip(*seen, strict=True)} <= {1, 2, 3}
 
     def test_below_twelve_volunteers_no_label_enters_a_sum(self) -> None:
@@ -321,11 +321,6 @@ class TestTheBudget:
         population = Population(FRAME, N, K, 11)
         told = [Prices().contribution(Own(row, rng=generator(3)), population) for row in COUNTS[:2]]
         assert np.array_equal(told[0], told[1])
-
-
-def chances(nodes: Nodes) -> list[float]:
-    """Return each node's probability of volunteering, relative to the average."""
-    return [joined(nodes, node_id).budget.probability for node_id in nodes.ids]
 
 
 def entries(nodes: Nodes, node_id: int) -> float:

@@ -116,12 +116,6 @@ def test_mods_of_an_app_with_handlers_do_not_see_dubhe() -> None:
     assert seen == ["train"]
 
 
-def test_mods_after_dubhe_do_not_see_its_messages() -> None:
-    """In an app with client_fn, mods after DubheMod do not see its messages."""
-    app = numpy_client_app(mods=(lambda *_: 1 / 0,))
-    assert answer(app, node_context()).willing
-
-
 @pytest.mark.parametrize(
     ("options", "status"),
     [

@@ -24,7 +24,7 @@ from dubhe_flwr.simulation import InProcessGrid, run_in_process
 
 
 def counting_app() -> ClientApp:
-    """Return an app whose nodes count their calls, change what they get, and raise if told."""
+    """Return an app whose nodes count their calls, and raise or return nothing if told."""
     app = ClientApp()
 
     @app.query()
@@ -32,7 +32,8 @@ def counting_app() -> ClientApp:
         config = message.content.config_records["config"]
         if config.get("raise"):
             raise RuntimeError("as told")
-        config["changed"] = True
+        if config.get("forget"):
+            return None  # type: ignore[return-value]
         calls = context.state.metric_records.setdefault("calls", MetricRecord({"number": 0}))
         calls["number"] = int(calls["number"]) + 1  # type: ignore[arg-type]
         answer = ConfigRecord({**calls, **context.node_config, **context.run_config})
@@ -49,7 +50,6 @@ def ask(grid: Grid, *node_ids: int, **config: Any) -> list[Message]:
     ids = [message.metadata.message_id for message in messages]
     assert [reply.metadata.reply_to_message_id for reply in replies] == ids
     assert list(grid.pull_messages(ids)) == []  # a reply comes once
-    assert "changed" not in content.config_records["config"]
     return replies
 
 
@@ -89,16 +89,6 @@ def test_a_message_shares_nothing_with_its_sender() -> None:
             own["number"] = 5
 
 
-def test_an_app_without_an_answer_costs_only_its_reply() -> None:
-    """A ClientApp that returns None, by mistake, gives an error reply."""
-    app = ClientApp()
-    app.query()(lambda _message, _context: None)  # type: ignore[arg-type, return-value]
-    grid = InProcessGrid(app, 1)
-    (node_id,) = grid.get_node_ids()
-    (reply,) = grid.send_and_receive([Message(RecordDict(), node_id, "query")])
-    assert reply.has_error()
-
-
 def test_node_ids_are_random() -> None:
     """Node ids are in random order and depend on the seed."""
     ids = [list(InProcessGrid(counting_app(), 50, seed=seed).get_node_ids()) for seed in (1, 1, 2)]
@@ -106,13 +96,14 @@ def test_node_ids_are_random() -> None:
     assert ids[0] == ids[1] != ids[2]
 
 
-def test_an_exception_becomes_an_error_reply() -> None:
-    """As in every runtime, a ClientApp that raises costs only its own reply."""
+def test_a_mistake_of_the_app_becomes_an_error_reply() -> None:
+    """As in every runtime, a ClientApp that raises or returns None costs only its own reply."""
     grid = InProcessGrid(counting_app(), 1)
     (node_id,) = grid.get_node_ids()
     raised, lost = ask(grid, node_id, 1, **{"raise": True})  # there is no node 1
     assert "as told" in str(raised.error.reason)
     assert lost.has_error()
+    assert ask(grid, node_id, forget=True)[0].has_error()
     assert not ask(grid, node_id)[0].has_error()
 
 

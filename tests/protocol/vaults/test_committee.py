@@ -31,14 +31,6 @@ def asked(nodes: Nodes, stage: Stage, row: int) -> tuple[int, Any]:
     return nodes.ids[row], nodes.until(stage).fields[nodes.ids[row]]
 
 
-def test_a_committee_of_others_is_refused() -> None:
-    """A node that is not among the members agrees on no pads."""
-    nodes = federation()
-    _, request = asked(nodes, Stage.APPOINT, 0)
-    with pytest.raises(RefusedError, match="not a member of this committee"):
-        nodes.handle(nodes.ids[12], request)
-
-
 @pytest.mark.parametrize("weighted", [True, False])
 def test_a_roster_has_samples_in_weighted_epochs_only(*, weighted: bool) -> None:
     """A server cannot weight nodes that agreed to equal weights, or the reverse."""
