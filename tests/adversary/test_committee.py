@@ -219,6 +219,9 @@ class TestAMember:
         refuses(member, "9 of 20", covered=few)
         refuses(member, "each sum once, in order", number=1, total=later)
         refuses(member, "needs no further sum", number=9, total=later)
+        refuses(member, "wrong size", total=b"")
+        refuses(member, "wrong size", covered=b"\xff\xff")
+        refuses(member, "covers nodes that did not join", covered=b"\xff\xff\xff")
         open_with(nodes, batch, member, covered=most)
         for change in ({"covered": most}, {}, {"covered": most, "total": flipped(request.total)}):
             refuses(member, "each sum once, in order", sequence=101, **change)
@@ -393,6 +396,8 @@ class TestTheRoster:
             nodes.handle(victim, request)
         nodes.policies[victim] = trusted
         assert nodes.handle(victim, request)
+        with pytest.raises(RefusedError, match="already registered in this epoch"):
+            nodes.handle(victim, {**request, "sequence": 50})
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -22,7 +22,7 @@ from dubhe_flwr.clientapp import DubheMod, load_signing_key, load_trusted_keys
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Fields
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import HelloRequest, JoinRequest
+from dubhe_flwr.protocol.wire.messages import HelloRequest, JoinRequest, JoinStatus
 from dubhe_flwr.rules import Paper
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(3)]
@@ -180,9 +180,9 @@ def test_a_node_that_cannot_find_its_keys_takes_part_in_nothing(
 def test_missing_keys_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """All nodes without keys that share a process warn once, when the first of them joins."""
     mod_with().handle(Envelope(bytes(16), "hello", 1).seal(HelloRequest()), node_context(1))
-    mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED)
-    pinned = mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED, exact_sums=True)
-    join(pinned, node_context(1))
+    for exact_sums in (False, True):  # only the second one joins
+        pinned = mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED, exact_sums=exact_sums)
+        assert (join(pinned, node_context(1))["status"] == JoinStatus.JOINS) == exact_sums
     join(mod_with(simulated=True), node_context(1))
     assert "no signing_key" not in caplog.text
     for mod in (mod_with(), mod_with()):

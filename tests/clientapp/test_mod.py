@@ -116,20 +116,6 @@ def test_mods_of_an_app_with_handlers_do_not_see_dubhe() -> None:
     assert seen == ["train"]
 
 
-@pytest.mark.parametrize(
-    ("options", "status"),
-    [
-        ({}, 0),
-        ({"min_cohort": 4}, 5),
-        ({"min_key_bits": 2048}, 5),
-        ({"willing": lambda _context, server_round: server_round > 0}, 1),
-    ],
-)
-def test_the_owner_of_a_node_decides(options: dict[str, Any], status: int) -> None:
-    """The owner decides on smallest cohort, key size and willingness."""
-    assert answer(numpy_client_app(**options), node_context(), "join").status == status
-
-
 def test_a_daily_limit_has_an_error_code_of_its_own() -> None:
     """The error code tells the server that the node refuses only today, not this epoch."""
     app, node = numpy_client_app(simulated=False, max_epochs_per_day=1), node_context()

@@ -8,9 +8,7 @@ from adversary.test_committee import (
     Nodes,
     federation,
     flipped,
-    members_of,
     numbers,
-    open_with,
     vault_of,
 )
 from protocol.federation import registered
@@ -43,22 +41,6 @@ def test_a_roster_has_samples_in_weighted_epochs_only(*, weighted: bool) -> None
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"total": b""}, "wrong size"),
-        ({"covered": b"\xff\xff"}, "wrong size"),
-        ({"covered": b"\xff\xff\xff"}, "covers nodes that did not join"),
-    ],
-)
-def test_a_sum_of_another_shape_is_not_opened(change: dict[str, bytes], reason: str) -> None:
-    """The total has the announced size, and there is a bit for each node that joined."""
-    nodes = federation()
-    batch = nodes.until(Stage.OPEN)
-    with pytest.raises(RefusedError, match=reason):
-        open_with(nodes, batch, members_of(nodes)[0], **change)
-
-
-@pytest.mark.parametrize(
     ("pinned", "change", "reason"),
     [
         (False, {"group-digest": bytes(32)}, "not the one that was announced"),
@@ -76,15 +58,6 @@ def test_a_committee_that_cannot_work_is_refused(
     spoilt = request | {f"committee.{name}": value for name, value in change.items()}
     with pytest.raises(ProtocolError, match=reason):
         nodes.handle(node_id, {name: value for name, value in spoilt.items() if value is not None})
-
-
-def test_a_node_registers_once() -> None:
-    """A second registration would contain its labels once more."""
-    nodes = federation()
-    node_id, request = asked(nodes, Stage.REGISTER, 12)
-    nodes.handle(node_id, request)
-    with pytest.raises(RefusedError, match="already registered in this epoch"):
-        nodes.handle(node_id, {**request, "sequence": 50})
 
 
 @pytest.mark.parametrize(
