@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, epoch_of, joined, registered, skewed_counts
 from protocol.nodes import set_policy, signing_key
-from protocol.server import alter, altered, asked, lost, report_of
+from protocol.server import alter, altered, lost, report_of
 
 from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import (
@@ -398,20 +398,6 @@ class TestTheRoster:
         assert nodes.handle(victim, request)
         with pytest.raises(RefusedError, match="already registered in this epoch"):
             nodes.handle(victim, {**request, "sequence": 50})
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_the_first_keys_are_in_every_sample(seed: int) -> None:
-    """All nodes are asked to join, and the committee and a random sample of the others register."""
-    nodes = federation(max_registered=12, seed=seed)
-    for server_round in (1, 2, 3):
-        nodes.exchanges.clear()
-        plan = nodes.play(server_round)
-        assert plan.num_registered == 12
-        registering = set(asked(nodes, Stage.REGISTER))
-        assert len(registering) == 12
-        assert registering.issuperset(nodes.ids[:3])
-        assert joins_in(plan) == 1
 
 
 def test_samples_continue_from_the_last_prices_after_a_failure() -> None:
