@@ -358,6 +358,7 @@ class TestTheRoster:
             ({"members": numbers(1, 2, 3)}, "not a member of this committee"),
             ({"members": numbers(0, 1, 1)}, "three members among the nodes"),
             ({"members": numbers(0, 1, 20)}, "three members among the nodes"),
+            ({"roster.num-examples": numbers(*[5] * N)}, "belong to weighted epochs only"),
             ({KEYS_OF: keys[:64] * 2}, "not distinct"),
             ({KEYS_OF: keys + bytes(32)}, "too few or too many"),  # more than allowed
         ):
@@ -716,6 +717,9 @@ def test_members_sign_how_much_a_node_weighs() -> None:
     lie = {"roster.num-examples": numbers(*[1] * N), "sequence": batch.header.sequence}
     with pytest.raises(UntrustedError):
         nodes.session(nodes.ids[0]).handle({**request, **lie})
+    without = {name: value for name, value in request.items() if name != "roster.num-examples"}
+    with pytest.raises(RefusedError, match="belong to weighted epochs only"):
+        nodes.session(nodes.ids[0]).handle(without)
     outcome: Any = nodes.step(nodes.deliver(batch))
     with pytest.raises(UntrustedError):
         nodes.handle(victim, {**outcome.fields[victim], "mean-examples": 1.0})

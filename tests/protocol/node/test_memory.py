@@ -157,6 +157,8 @@ def test_a_budget_outlasts_other_label_counts() -> None:
         one = one.of((number, 1)).charged(0.0625)
     assert [one.of(counts).spent for counts in ((1, 2), other, (0, 1))] == [0.5, 0.25, 0.0625]
     assert [one.of((number, 1)).spent for number in (61, 62, 98)] == [0.0625, 0.0, 0.0]
+    one = one.of((8, 8)).charged(0.125)
+    assert one.of(other).of((8, 8)).spent == 0.125
 
 
 @pytest.mark.parametrize("share", [1 / 36, 1 / 9])

@@ -8,7 +8,6 @@ from adversary.test_committee import (
     Nodes,
     federation,
     flipped,
-    numbers,
     vault_of,
 )
 from protocol.federation import registered
@@ -27,17 +26,6 @@ APPOINTMENT = ("member-keys", "roster", "group-digest", "sealed-key", "signature
 def asked(nodes: Nodes, stage: Stage, row: int) -> tuple[int, Any]:
     """Play up to a stage; return a node and its request."""
     return nodes.ids[row], nodes.until(stage).fields[nodes.ids[row]]
-
-
-@pytest.mark.parametrize("weighted", [True, False])
-def test_a_roster_has_samples_in_weighted_epochs_only(*, weighted: bool) -> None:
-    """A server cannot weight nodes that agreed to equal weights, or the reverse."""
-    nodes = federation(equal_weights=not weighted)
-    member, request = asked(nodes, Stage.APPOINT, 0)
-    told = {} if weighted else {"roster.num-examples": numbers(*[5] * 20)}
-    others = {name: value for name, value in request.items() if name != "roster.num-examples"}
-    with pytest.raises(RefusedError, match="belong to weighted epochs only"):
-        nodes.handle(member, others | told)
 
 
 @pytest.mark.parametrize(
