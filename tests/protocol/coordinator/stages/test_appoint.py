@@ -27,13 +27,6 @@ def test_without_enough_candidates_there_is_no_committee() -> None:
         nodes.play(1, nodes.ids[4:])
 
 
-def test_the_first_three_keys_are_asked_first_in_their_order() -> None:
-    """Nodes that are not connected are passed over."""
-    nodes = federation()
-    nodes.play(1, [*nodes.ids[:1], *nodes.ids[2:]])
-    assert asked(nodes, Stage.APPOINT) == [nodes.ids[row] for row in (0, 2, 3)]
-
-
 def test_two_silent_members_may_be_any_but_two_pairs() -> None:
     """Of the fifteen pairs of candidates, two spoil all seven committees of a round."""
     spoilt = []
