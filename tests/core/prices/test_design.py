@@ -5,14 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from core.prices.populations import (
-    Federation,
-    Floats,
-    half_normal,
-    skewed,
-    specialists,
-    with_emd,
-)
+from core.prices.populations import Federation, Floats, half_normal, skewed, specialists, with_emd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, minimize

@@ -4,13 +4,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from adversary.test_committee import (
-    KEYS,
-    TRUSTED,
-    N,
-    federation,
-    joins_in,
-)
+from adversary.test_committee import KEYS, TRUSTED, N, federation, joins_in
 from protocol.federation import Federation
 from protocol.nodes import set_policy
 from protocol.server import alter, asked, lost

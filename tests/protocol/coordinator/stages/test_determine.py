@@ -6,13 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol.federation import skewed_counts
-from protocol.server import (
-    Nodes,
-    awaiting,
-    federation,
-    tasks_of,
-    with_liars,
-)
+from protocol.server import Nodes, awaiting, federation, tasks_of, with_liars
 
 from dubhe_flwr.core.determination import scores_of
 from dubhe_flwr.core.distribution import fixed_point_distribution as fixed_point

@@ -7,16 +7,7 @@ import numpy as np
 import pytest
 from protocol.federation import dubhe, epoch_of
 from protocol.nodes import Exchanges, set_policy
-from protocol.server import (
-    COUNTS,
-    Nodes,
-    alter,
-    asked,
-    federation,
-    lost,
-    report_of,
-    wills,
-)
+from protocol.server import COUNTS, Nodes, alter, asked, federation, lost, report_of, wills
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Batch
