@@ -2,7 +2,7 @@
 
 import pytest
 
-from dubhe_flwr.errors import SealError, SettingsError
+from dubhe_flwr.errors import SealError
 from dubhe_flwr.he.sealing import RecipientKey, seal, sealed_bytes
 
 SECRET, INFO = bytes(range(32)), b"a purpose"
@@ -14,10 +14,8 @@ LOW_ORDER_POINTS = [  # RFC 7748, section 6.1, and other points of small order
 
 
 def test_size_is_fixed() -> None:
-    """A sealed key has 48 bytes more than half a modulus; a key of an unfit size has none."""
+    """A sealed key has 48 bytes more than half a modulus."""
     assert [sealed_bytes(key_bits) for key_bits in (512, 2048, 3072)] == [80, 176, 240]
-    with pytest.raises(SettingsError, match="key_bits=496"):
-        sealed_bytes(496)
 
 
 def test_a_secret_opens_unless_it_was_changed() -> None:

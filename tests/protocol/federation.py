@@ -29,11 +29,10 @@ StateT = TypeVar("StateT")
 Reply = Mapping[str, object] | NodeFailure
 Nodes = Sequence[int] | None
 
-TRIES: Final[dict[str, Any]] = {"tries": 10}
-"""What the paper determines."""
-
 KEY_BITS = 512
 """Smallest keys that work, for speed."""
+
+_OF_PAPER: Final = ("reference_set", "thresholds")
 
 
 @dataclass(frozen=True)
@@ -44,12 +43,6 @@ class Exchange:
     node_id: int
     request: Fields
     reply: Reply | None
-
-
-def determined(**settings: Any) -> dict[str, Any]:
-    """Return settings with the determination that `tries` and `pool` stand for, if tries are."""
-    tries, pool = settings.pop("tries", None), settings.pop("pool", 1)
-    return settings if tries is None else {"determination": Tries(tries, pool), **settings}
 
 
 def node_policies(label_counts: Iterable[ArrayLike], **overrides: Any) -> list[NodePolicy]:
@@ -171,19 +164,28 @@ class Federation(Generic[StateT]):
 
 
 def dubhe(
-    label_counts: Iterable[ArrayLike], policy: Mapping[str, Any] | None = None, **settings: Any
+    label_counts: Iterable[ArrayLike],
+    policy: Mapping[str, Any] | None = None,
+    *,
+    tries: int | None = 10,
+    pool: int = 1,
+    **settings: Any,
 ) -> Federation[CoordinatorState]:
     """Return a federation under Dubhe with small keys; settings may be the paper's rule's."""
-    paper = {
-        name: settings.pop(name) for name in ("reference_set", "thresholds") if name in settings
-    }
-    rule = {"rule": Paper(**paper)} if paper else {}
     policy = {"simulated": True, **(policy or {})}
-    simulation = "encrypted" if policy["simulated"] else None
-    usual = {"key_bits": KEY_BITS, "seed": 7, "simulation": simulation, "max_registered": 100}
-    usual |= {"rounds_per_draw": 1}  # as with real nodes
-    usual |= {"equal_weights": True}
-    coordinator = Coordinator(Settings(**determined(**TRIES | usual | rule | settings)))
+    usual: dict[str, Any] = {
+        "key_bits": KEY_BITS,
+        "seed": 7,
+        "simulation": "encrypted" if policy["simulated"] else None,
+        "max_registered": 100,
+        "rounds_per_draw": 1,  # as with real nodes
+        "equal_weights": True,
+        "determination": None if tries is None else Tries(tries, pool),
+    }
+    paper = {name: settings.pop(name) for name in _OF_PAPER if name in settings}
+    if paper:
+        usual["rule"] = Paper(**paper)
+    coordinator = Coordinator(Settings(**usual | settings))
     return Federation(coordinator, node_policies(label_counts, **policy))
 
 

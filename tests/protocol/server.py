@@ -46,12 +46,6 @@ def stages_of(plan: Plan) -> list[str]:
     return [report.stage for report in plan.stages]
 
 
-def epochs_of(plans: Collection[Plan]) -> list[int]:
-    """Return for each round the position of the first one of its epoch."""
-    epochs = [plan.epoch for plan in plans]
-    return [epochs.index(epoch) for epoch in epochs]
-
-
 def asked(nodes: Nodes, stage: str) -> list[int]:
     """Return the nodes that were asked at a stage, in order."""
     return [exchange.node_id for exchange in nodes.exchanges if exchange.stage == stage]
@@ -131,6 +125,11 @@ def everywhere(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def lost(_reply: Any) -> None:
     """Lose a reply."""
+
+
+def without(field: str) -> Callable[[Any], Any]:
+    """Return a way to leave a field out of a reply."""
+    return lambda reply: {name: value for name, value in reply.items() if name != field}
 
 
 def failed(_reply: Any) -> NodeFailure:

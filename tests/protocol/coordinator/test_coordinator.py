@@ -71,30 +71,28 @@ def test_nodes_that_left_are_replaced_in_a_plan_made_ahead() -> None:
     assert nodes.selector.adapted(unsettled, plan, nodes.ids, here) is None
 
 
-class TestRoundsPerDraw:
-    """Several rounds drawn and determined in one exchange."""
+def test_rounds_per_draw_changes_no_selection() -> None:
+    """With the same seed the number of rounds in a draw changes no set, in any epoch."""
+    runs = []
+    for number in (1, 3, 20):
+        options = {"rounds_per_draw": number, "registration_interval": 5}
+        nodes = federation(40, rule=Prices(), num_participants=8, pool=2, **PLAIN, **options)
+        runs.append([(plan.aliases, plan.chosen) for plan in nodes.rounds(1, 8)])
+    assert runs[0] == runs[1] == runs[2]
 
-    def test_rounds_per_draw_changes_no_selection(self) -> None:
-        """With the same seed the number of rounds in a draw changes no set, in any epoch."""
-        runs = []
-        for number in (1, 3, 20):
-            options = {"rounds_per_draw": number, "registration_interval": 5}
-            nodes = federation(40, rule=Prices(), **PLAIN, **options)
-            runs.append([(plan.aliases, plan.chosen) for plan in nodes.rounds(1, 8)])
-        assert runs[0] == runs[1] == runs[2]
 
-    def test_a_round_is_drawn_again_if_too_few_drew(self) -> None:
-        """A node that missed the draw may be back when the rest have left."""
-        nodes = federation(rounds_per_draw=5, registration_interval=20)
-        nodes.rounds(1, 5)
-        with altered(nodes, "participate", lost, nodes.ids[:8]):
-            nodes.play(6)
-        here = nodes.ids[:10]
-        plan = nodes.play(7, here)
-        assert stages_of(plan) == ["participate", "determine"]
-        assert len(plan.participants) == 4
-        assert set(plan.participants) <= set(here)
-        assert nodes.play(8, here).stages == ()
+def test_a_round_is_drawn_again_if_too_few_drew() -> None:
+    """A node that missed the draw may be back when the rest have left."""
+    nodes = federation(rounds_per_draw=5, registration_interval=20)
+    nodes.rounds(1, 5)
+    with altered(nodes, "participate", lost, nodes.ids[:8]):
+        nodes.play(6)
+    here = nodes.ids[:10]
+    plan = nodes.play(7, here)
+    assert stages_of(plan) == ["participate", "determine"]
+    assert len(plan.participants) == 4
+    assert set(plan.participants) <= set(here)
+    assert nodes.play(8, here).stages == ()
 
 
 def test_a_run_repeats_by_alias_whatever_the_node_ids() -> None:

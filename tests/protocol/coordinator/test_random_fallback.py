@@ -30,87 +30,83 @@ def by_chance(plan: Plan, nodes: set[int], number: int = 4) -> bool:
     return plan.fallback and len({*plan.participants} & nodes) == len(plan.participants) == number
 
 
-class TestErrors:
-    """Which errors random selection replaces, and which it does not."""
-
-    @pytest.mark.parametrize(
-        ("error", "on_failure"),
-        [
-            (SettingsError("It cannot work."), "random"),
-            (InvalidCiphertextError("No ciphertext."), "raise"),
-        ],
-    )
-    def test_an_error_is_raised_as_it_is(
-        self, error: Exception, on_failure: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Settings errors are always raised, since a run with a typo could go on for days."""
-        nodes = federation(on_failure=on_failure)
-        replies = nodes.deliver(nodes.until("register"))
-        monkeypatch.setattr(Register, "take", Mock(side_effect=error))
-        with pytest.raises(type(error)) as raised:
-            nodes.step(replies)
-        assert raised.value is error
-
-    @pytest.mark.parametrize("kind", [Register, Participate])
-    def test_other_errors_end_only_the_round(
-        self, kind: type, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The plan names the error. A settled epoch goes on."""
-        nodes = federation()
-        number = 1 if kind is Register else nodes.play(1).server_round + 1
-        replies = nodes.deliver(nodes.until(kind.__name__.lower(), number))
-        with monkeypatch.context() as patch:
-            error = InvalidCiphertextError("No ciphertext.")
-            patch.setattr(kind, "take", Mock(side_effect=error))
-            plan = nodes.finish(nodes.step(replies))
-        sentence = "No ciphertext. The clients of this round are chosen at random."
-        assert (plan.fallback, plan.notes) == (True, (sentence,))
-        assert (nodes.state.epoch is None) == (kind is Register)
-        assert not nodes.play(number + 1).fallback
-
-    @pytest.mark.parametrize("label_counts", [[1] * 5, [-1] * 4])
-    def test_a_wrong_setting_ends_the_run(self, label_counts: list[int]) -> None:
-        """If all nodes decline because of a wrong setting, no round will ever work."""
-        nodes = federation()
-        for node_id, policy in nodes.policies.items():
-            nodes.policies[node_id] = replace(policy, label_counts=lambda: label_counts)
-        with pytest.raises(QuorumError, match=r"reference_set|whole numbers") as error:
-            nodes.play(1)
-        assert "on_failure" not in str(error.value)
+@pytest.mark.parametrize(
+    ("error", "on_failure"),
+    [
+        (SettingsError("It cannot work."), "random"),
+        (InvalidCiphertextError("No ciphertext."), "raise"),
+    ],
+)
+def test_an_error_is_raised_as_it_is(
+    error: Exception, on_failure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settings errors are always raised, since a run with a typo could go on for days."""
+    nodes = federation(on_failure=on_failure)
+    replies = nodes.deliver(nodes.until("register"))
+    monkeypatch.setattr(Register, "take", Mock(side_effect=error))
+    with pytest.raises(type(error)) as raised:
+        nodes.step(replies)
+    assert raised.value is error
 
 
-class TestWho:
-    """Random selection takes connected, eligible nodes; nodes that agreed come first."""
+@pytest.mark.parametrize("kind", [Register, Participate])
+def test_other_errors_end_only_the_round(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan names the error. A settled epoch goes on."""
+    nodes = federation()
+    number = 1 if kind is Register else nodes.play(1).server_round + 1
+    replies = nodes.deliver(nodes.until(kind.__name__.lower(), number))
+    with monkeypatch.context() as patch:
+        error = InvalidCiphertextError("No ciphertext.")
+        patch.setattr(kind, "take", Mock(side_effect=error))
+        plan = nodes.finish(nodes.step(replies))
+    sentence = "No ciphertext. The clients of this round are chosen at random."
+    assert (plan.fallback, plan.notes) == (True, (sentence,))
+    assert (nodes.state.epoch is None) == (kind is Register)
+    assert not nodes.play(number + 1).fallback
 
-    def test_nodes_that_declined_are_not_selected(self) -> None:
-        """Nodes that declined are left out even if fewer than K remain, until they answer again."""
-        nodes = federation(registration_interval=1)
-        out = wills(nodes, range(9), lambda _round: False)
-        rest = set(nodes.ids) - out
-        for stage in ("keygen", "join"):
-            silent(nodes, stage)
-            assert by_chance(nodes.play(1), rest, number=3)
-        wills(nodes, range(9), lambda _round: True)
-        silent(nodes, "keygen")
-        assert out & set(nodes.play(2).participants)
 
-    def test_nodes_that_declined_in_a_draw_are_not_selected(self) -> None:
-        """A node's answer in a draw holds for the round that begins later."""
-        nodes = federation(rounds_per_draw=2)
-        wills(nodes, range(4), lambda server_round: server_round != 2)
+@pytest.mark.parametrize("label_counts", [[1] * 5, [-1] * 4])
+def test_a_wrong_setting_ends_the_run(label_counts: list[int]) -> None:
+    """If all nodes decline because of a wrong setting, no round will ever work."""
+    nodes = federation()
+    for node_id, policy in nodes.policies.items():
+        nodes.policies[node_id] = replace(policy, label_counts=lambda: label_counts)
+    with pytest.raises(QuorumError, match=r"reference_set|whole numbers") as error:
         nodes.play(1)
-        plan = nodes.play(2, nodes.ids[:6])
-        assert plan.stages == ()
-        assert by_chance(plan, set(nodes.ids[4:6]), number=2)
+    assert "on_failure" not in str(error.value)
 
-    def test_nodes_that_said_yes_come_first(self) -> None:
-        """Nodes that said yes train for sure."""
-        nodes = federation(quorum=4)
-        nodes.play(1)
-        silent(nodes, "participate", *nodes.ids[3:6])
-        plan = nodes.play(2)
-        assert set(nodes.ids[3:6]) < set(plan.participants)
-        assert by_chance(plan, set(nodes.ids))
+
+def test_nodes_that_declined_are_not_selected() -> None:
+    """Nodes that declined are left out even if fewer than K remain, until they answer again."""
+    nodes = federation(registration_interval=1)
+    out = wills(nodes, range(9), lambda _round: False)
+    rest = set(nodes.ids) - out
+    for stage in ("keygen", "join"):
+        silent(nodes, stage)
+        assert by_chance(nodes.play(1), rest, number=3)
+    wills(nodes, range(9), lambda _round: True)
+    silent(nodes, "keygen")
+    assert out & set(nodes.play(2).participants)
+
+
+def test_nodes_that_declined_in_a_draw_are_not_selected() -> None:
+    """A node's answer in a draw holds for the round that begins later."""
+    nodes = federation(rounds_per_draw=2)
+    wills(nodes, range(4), lambda server_round: server_round != 2)
+    nodes.play(1)
+    plan = nodes.play(2, nodes.ids[:6])
+    assert plan.stages == ()
+    assert by_chance(plan, set(nodes.ids[4:6]), number=2)
+
+
+def test_nodes_that_said_yes_come_first() -> None:
+    """Nodes that said yes train for sure."""
+    nodes = federation(quorum=4)
+    nodes.play(1)
+    silent(nodes, "participate", *nodes.ids[3:6])
+    plan = nodes.play(2)
+    assert set(nodes.ids[3:6]) < set(plan.participants)
+    assert by_chance(plan, set(nodes.ids))
 
 
 def test_a_failed_draw_keeps_the_epoch() -> None:

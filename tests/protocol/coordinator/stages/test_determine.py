@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol.federation import skewed_counts
-from protocol.server import Nodes, awaiting, federation, tasks_of, with_liars
+from protocol.server import Nodes, awaiting, federation, tasks_of
 
 from dubhe_flwr.core.determination import scores_of
 from dubhe_flwr.core.distribution import fixed_point_distribution as fixed_point
@@ -62,22 +62,3 @@ def test_one_wrong_round_voids_the_answer(chosen: tuple[int, ...]) -> None:
     assert isinstance(plan, Plan)
     assert plan.notes == ("An agent did not choose a try; the first one is used.",)
     assert [plan.chosen, nodes.play(4).chosen] == [0, 0]
-
-
-@pytest.mark.parametrize("share", [0, 1000 * 2**20], ids=["nothing", "huge shares"])
-def test_a_wrong_distribution_costs_its_own_tries(share: int) -> None:
-    """Agents choose among the tries without that client; if it is in all of them, none chooses."""
-    nodes = federation(N, tries=5, registration_interval=12, num_participants=8)
-    with_liars(nodes, [nodes.ids[5]], "distribution", lambda values: values + share)
-    hit = 0
-    for server_round in range(1, 13):
-        batch = nodes.until("determine", server_round)
-        task = tasks_of(nodes)[server_round][1]
-        plan = nodes.finish(nodes.step(nodes.deliver(batch)))
-        clean = [i for i, members in enumerate(task.tries) if 5 not in members]
-        assert (plan.notes == ()) == bool(clean)
-        if clean:
-            left = replace(task, tries=tuple(task.tries[i] for i in clean))
-            assert plan.chosen == clean[best(left)]
-        hit += len(clean) < len(task.tries)
-    assert hit > 6

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from protocol.federation import dubhe, epoch_of
 from protocol.nodes import Exchanges, set_policy
-from protocol.server import COUNTS, Nodes, alter, asked, federation, lost, report_of, wills
+from protocol.server import COUNTS, Nodes, alter, asked, federation, lost, report_of, wills, without
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Batch
@@ -45,85 +45,82 @@ def test_a_round_costs_the_same_however_many_nodes_there_are(rule: dict[str, Any
     assert costs[0] == costs[1]
 
 
-class TestWhoStaysOut:
-    """The report says why, and the remaining nodes go on."""
+def test_a_connected_nodes_last_answer_counts() -> None:
+    """Silence changes no answer; a node that leaves is forgotten, with its no and its alias."""
+    nodes = federation(registration_interval=1)
+    out = wills(nodes, [1, 2], lambda _round: False)
+    nodes.play(1)
+    alter(nodes, "join", lost, out)
+    nodes.play(2)
+    assert nodes.state.run.declined == out
+    alter(nodes, "join", lost, nodes.ids[:1])
+    wills(nodes, [1], lambda _round: True)
+    set_policy(nodes, nodes.ids[3], alias="new")
+    nodes.play(3)
+    assert nodes.state.run.declined == {nodes.ids[2]}
+    nodes.play(4, [*nodes.ids[:2], *nodes.ids[3:9]])
+    assert nodes.state.run.declined == frozenset()
+    aliases = {nodes.ids[row]: str(row) for row in (0, 1, *range(3, 9))}
+    assert nodes.state.run.aliases == {**aliases, nodes.ids[3]: "new"}
 
-    def test_a_connected_nodes_last_answer_counts(self) -> None:
-        """Silence changes no answer; a node that leaves is forgotten, with its no and its alias."""
-        nodes = federation(registration_interval=1)
-        out = wills(nodes, [1, 2], lambda _round: False)
-        nodes.play(1)
-        alter(nodes, "join", lost, out)
-        nodes.play(2)
-        assert nodes.state.run.declined == out
-        alter(nodes, "join", lost, nodes.ids[:1])
-        wills(nodes, [1], lambda _round: True)
-        set_policy(nodes, nodes.ids[3], alias="new")
-        nodes.play(3)
-        assert nodes.state.run.declined == {nodes.ids[2]}
-        nodes.play(4, [*nodes.ids[:2], *nodes.ids[3:9]])
-        assert nodes.state.run.declined == frozenset()
-        aliases = {nodes.ids[row]: str(row) for row in (0, 1, *range(3, 9))}
-        assert nodes.state.run.aliases == {**aliases, nodes.ids[3]: "new"}
 
-    def test_an_exaggerated_number_of_samples_hardly_moves_the_mean(self) -> None:
-        """Each number counts as at most four times the median; the mean has two digits."""
-        nodes = federation(equal_weights=False)
-        alter(nodes, "join", lambda reply: {**reply, "num-examples": 2**42 - 1}, nodes.ids[:1])
-        nodes.play(1)
-        (mean,) = {e.request["mean-examples"] for e in nodes.exchanges if e.stage == "register"}
-        told = [2**42 - 1, *COUNTS[1:].sum(axis=1).tolist()]
-        assert mean == pytest.approx(np.minimum(told, 4 * np.median(told)).mean(), rel=0.05)
-        assert mean % 100 == 0
-        assert mean < 1.5 * COUNTS.sum() / len(COUNTS)
+def test_an_exaggerated_number_of_samples_hardly_moves_the_mean() -> None:
+    """Each number counts as at most four times the median; the mean has two digits."""
+    nodes = federation(equal_weights=False)
+    alter(nodes, "join", lambda reply: {**reply, "num-examples": 2**42 - 1}, nodes.ids[:1])
+    nodes.play(1)
+    (mean,) = {e.request["mean-examples"] for e in nodes.exchanges if e.stage == "register"}
+    told = [2**42 - 1, *COUNTS[1:].sum(axis=1).tolist()]
+    assert mean == pytest.approx(np.minimum(told, 4 * np.median(told)).mean(), rel=0.05)
+    assert mean % 100 == 0
+    assert mean < 1.5 * COUNTS.sum() / len(COUNTS)
 
-    def test_a_copied_public_key_is_dropped(self) -> None:
-        """One node cannot keep the rest from registering."""
-        nodes = federation()
-        alter(nodes, "join", lambda reply: {**reply, "public-key": b"\x09" * 32}, nodes.ids[:3])
-        assert report_of(nodes.play(1), "join").dropped == {"public key of another node": 2}
 
-    def test_the_report_names_nodes_that_stay_out(self) -> None:
-        """A node that declines gives its alias; a silent one has the alias it gave before."""
-        nodes = federation(registration_interval=1)
-        nodes.play(1)
-        wills(nodes, [1], lambda _round: False)
-        alter(nodes, "join", lost, nodes.ids[2:3])
-        named = {nodes.ids[1]: "1", nodes.ids[2]: "2"}
-        assert report_of(nodes.play(2), "join").aliases == named
+def test_a_copied_public_key_is_dropped() -> None:
+    """One node cannot keep the rest from registering."""
+    nodes = federation()
+    alter(nodes, "join", lambda reply: {**reply, "public-key": b"\x09" * 32}, nodes.ids[:3])
+    assert report_of(nodes.play(1), "join").dropped == {"public key of another node": 2}
 
-    def test_a_node_cannot_take_another_nodes_alias(self) -> None:
-        """The rule holds whichever node has the smaller id."""
-        nodes = federation(registration_interval=1)
-        nodes.play(1)
-        alter(nodes, "join", lambda reply: {**reply, "alias": "7"}, nodes.ids[:1] + nodes.ids[9:])
-        assert report_of(nodes.play(2), "join").dropped == {"alias of another node": 4}
-        assert epoch_of(nodes).aliases[nodes.ids[7]] == "7"
 
-    def test_an_alias_is_free_once_its_node_uses_another(self) -> None:
-        """Two nodes swap aliases, and one takes the alias of a silent node."""
-        nodes = federation(registration_interval=1)
-        nodes.play(1)
-        for row, alias in ((2, "3"), (3, "2"), (9, "7")):
-            set_policy(nodes, nodes.ids[row], alias=alias)
-        alter(nodes, "join", lost, nodes.ids[7:8])
-        assert "alias of another node" not in report_of(nodes.play(2), "join").dropped
-        aliases = epoch_of(nodes).aliases
-        assert [aliases[nodes.ids[row]] for row in (2, 3, 9)] == ["3", "2", "7"]
+def test_the_report_names_nodes_that_stay_out() -> None:
+    """A node that declines gives its alias; a silent one has the alias it gave before."""
+    nodes = federation(registration_interval=1)
+    nodes.play(1)
+    wills(nodes, [1], lambda _round: False)
+    alter(nodes, "join", lost, nodes.ids[2:3])
+    named = {nodes.ids[1]: "1", nodes.ids[2]: "2"}
+    assert report_of(nodes.play(2), "join").aliases == named
 
-    @pytest.mark.parametrize("equal_weights", [True, False])
-    def test_nodes_report_samples_only_in_weighted_epochs(self, equal_weights: bool) -> None:
-        """A node that leaves it out, or sends it unasked, is dropped."""
-        nodes = federation(equal_weights=equal_weights)
 
-        def other(reply: dict[str, Any]) -> dict[str, Any]:
-            told = {name: value for name, value in reply.items() if name != "num-examples"}
-            return {**told, "num-examples": 5} if equal_weights else told
+def test_a_node_cannot_take_another_nodes_alias() -> None:
+    """The rule holds whichever node has the smaller id."""
+    nodes = federation(registration_interval=1)
+    nodes.play(1)
+    alter(nodes, "join", lambda reply: {**reply, "alias": "7"}, nodes.ids[:1] + nodes.ids[9:])
+    assert report_of(nodes.play(2), "join").dropped == {"alias of another node": 4}
+    assert epoch_of(nodes).aliases[nodes.ids[7]] == "7"
 
-        alter(nodes, "join", other, nodes.ids[:2])
-        plan = nodes.play(1)
-        assert report_of(plan, "join").dropped == {"unexpected or missing numbers": 2}
-        assert plan.num_registered == 10
+
+def test_an_alias_is_free_once_its_node_uses_another() -> None:
+    """Two nodes swap aliases, and one takes the alias of a silent node."""
+    nodes = federation(registration_interval=1)
+    nodes.play(1)
+    for row, alias in ((2, "3"), (3, "2"), (9, "7")):
+        set_policy(nodes, nodes.ids[row], alias=alias)
+    alter(nodes, "join", lost, nodes.ids[7:8])
+    assert "alias of another node" not in report_of(nodes.play(2), "join").dropped
+    aliases = epoch_of(nodes).aliases
+    assert [aliases[nodes.ids[row]] for row in (2, 3, 9)] == ["3", "2", "7"]
+
+
+def test_a_node_without_a_number_of_samples_stays_out_of_a_weighted_epoch() -> None:
+    """No agent could weight it."""
+    nodes = federation(equal_weights=False)
+    alter(nodes, "join", without("num-examples"), nodes.ids[:2])
+    plan = nodes.play(1)
+    assert report_of(plan, "join").dropped == {"unexpected or missing numbers": 2}
+    assert plan.num_registered == 10
 
 
 class TestNumberOfClasses:

@@ -23,47 +23,45 @@ from protocol.server import (
 from dubhe_flwr.errors import QuorumError, RefusedError, StaleMessageError
 
 
-class TestLiars:
-    """An inconsistent registration costs its epoch, and the next epochs ask fewer nodes."""
+@pytest.mark.parametrize("settings", [{}, SEARCH, PLAIN], ids=["usual", "search", "plain"])
+def test_the_next_epoch_asks_half(settings: dict[str, Any]) -> None:
+    """All refuse the sum; half of the nodes register, and the plan says why."""
+    nodes = federation(registration_interval=2, **settings)
+    with_liars(nodes, [nodes.ids[5]], "registration", everywhere, times=1)
+    plan = nodes.play(1)
+    registration = ["join", "register"] if settings == PLAIN else REGISTRATION
+    sums = ["settle"] * 2 if settings == SEARCH else ["settle"]
+    assert stages_of(plan) == [
+        *[*registration, "settle"],
+        *[*registration, *sums],  # of six, four are too many for an agent
+    ]
+    assert plan.notes == (
+        "12 of 12 nodes refused at settle; the epoch ends and all nodes register again.",
+        "Epochs refused in a row: 1; the next one takes 6 of 12 nodes, drawn at random.",
+    )
+    assert (plan.num_registered, len(plan.participants), plan.fallback) == (6, 4, False)
+    assert {type(error) for error in nodes.errors} == {RefusedError}
+    epoch = epoch_of(nodes)
+    assert (len(epoch.invitation.asked), len(epoch.invitation.left_out)) == (6, 6)
+    assert nodes.play(2).epoch == plan.epoch
+    after = nodes.play(3)
+    assert (after.num_registered, after.notes) == (12, ())
 
-    @pytest.mark.parametrize("settings", [{}, SEARCH, PLAIN], ids=["usual", "search", "plain"])
-    def test_the_next_epoch_asks_half(self, settings: dict[str, Any]) -> None:
-        """All refuse the sum; half of the nodes register, and the plan says why."""
-        nodes = federation(registration_interval=2, **settings)
-        with_liars(nodes, [nodes.ids[5]], "registration", everywhere, times=1)
-        plan = nodes.play(1)
-        registration = ["join", "register"] if settings == PLAIN else REGISTRATION
-        sums = ["settle"] * 2 if settings == SEARCH else ["settle"]
-        assert stages_of(plan) == [
-            *[*registration, "settle"],
-            *[*registration, *sums],  # of six, four are too many for an agent
-        ]
-        assert plan.notes == (
-            "12 of 12 nodes refused at settle; the epoch ends and all nodes register again.",
-            "Epochs refused in a row: 1; the next one takes 6 of 12 nodes, drawn at random.",
-        )
-        assert (plan.num_registered, len(plan.participants), plan.fallback) == (6, 4, False)
-        assert {type(error) for error in nodes.errors} == {RefusedError}
+
+@pytest.mark.parametrize(("num_clients", "most"), [(9, 8), (24, 4)])
+def test_a_node_that_always_lies_ends_no_run(num_clients: int, most: int) -> None:
+    """A liar costs each epoch two registrations at most; after a good one, all are asked."""
+    nodes = federation(num_clients, registration_interval=1, num_participants=most, **PLAIN)
+    liar = nodes.ids[5]
+    lies = with_liars(nodes, [liar], "registration", everywhere)
+    for server_round in range(1, 13):
+        plan = nodes.play(server_round)
         epoch = epoch_of(nodes)
-        assert (len(epoch.invitation.asked), len(epoch.invitation.left_out)) == (6, 6)
-        assert nodes.play(2).epoch == plan.epoch
-        after = nodes.play(3)
-        assert (after.num_registered, after.notes) == (12, ())
-
-    @pytest.mark.parametrize(("num_clients", "most"), [(9, 8), (24, 4)])
-    def test_a_node_that_always_lies_ends_no_run(self, num_clients: int, most: int) -> None:
-        """A liar costs each epoch two registrations at most; after a good one, all are asked."""
-        nodes = federation(num_clients, registration_interval=1, num_participants=most, **PLAIN)
-        liar = nodes.ids[5]
-        lies = with_liars(nodes, [liar], "registration", everywhere)
-        for server_round in range(1, 13):
-            plan = nodes.play(server_round)
-            epoch = epoch_of(nodes)
-            assert liar not in epoch.registered
-            assert len(plan.participants) == min(most, len(epoch.registered)) >= 4
-            assert len(epoch.invitation.asked) >= num_clients // 4
-            assert lies.count(server_round) in {1, 2}
-        assert 12 < len(lies) < 24
+        assert liar not in epoch.registered
+        assert len(plan.participants) == min(most, len(epoch.registered)) >= 4
+        assert len(epoch.invitation.asked) >= num_clients // 4
+        assert lies.count(server_round) in {1, 2}
+    assert 12 < len(lies) < 24
 
 
 @pytest.mark.parametrize("who", ["nodes", "server"])
