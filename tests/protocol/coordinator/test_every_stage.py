@@ -19,7 +19,7 @@ from protocol.server import (
 )
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol import Batch, NodeFailure, Stage
+from dubhe_flwr.protocol import Batch, Stage
 from dubhe_flwr.protocol.coordinator.context import Rest
 
 OF_ALL = ("join", "register", "settle", "participate")
@@ -145,19 +145,6 @@ def test_silence_ends_the_round(stage: str, on_failure: str) -> None:
             assert isinstance(nodes.state.stage, Rest)
     after = nodes.play(server_round + 1)
     assert (after.fallback, after.notes, nodes.errors) == (False, (), [])
-
-
-@pytest.mark.parametrize("stage", EVERY)
-def test_replies_of_nodes_that_were_not_asked_are_ignored(stage: str) -> None:
-    """Replies of nodes that were not asked are ignored, whatever they send."""
-    nodes, same = nodes_of(stage), nodes_of(stage)
-    batch = nodes.until(stage, next_round(nodes))
-    replies: Any = nodes.deliver(batch)
-    known = next(iter(replies.values()))
-    strangers = {1: known, 2: NodeFailure("?"), -5: {}, 2**70: {"stage": stage}}
-    plan = nodes.finish(nodes.step(strangers | replies))
-    assert plan.participants == same.play(next_round(same)).participants
-    assert all(not report.dropped for report in plan.stages)
 
 
 @pytest.mark.parametrize("settings", [{}, SEARCH, PLAIN], ids=str)

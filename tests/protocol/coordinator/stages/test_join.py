@@ -86,8 +86,8 @@ def test_a_copied_public_key_is_dropped() -> None:
 def test_the_report_names_nodes_that_stay_out() -> None:
     """A node that declines gives its alias; a silent one has the alias it gave before."""
     nodes = federation(registration_interval=1)
-    nodes.play(1)
     wills(nodes, [1], lambda _round: False)
+    nodes.play(1)
     alter(nodes, "join", lost, nodes.ids[2:3])
     named = {nodes.ids[1]: "1", nodes.ids[2]: "2"}
     assert report_of(nodes.play(2), "join").aliases == named
@@ -123,52 +123,52 @@ def test_a_node_without_a_number_of_samples_stays_out_of_a_weighted_epoch() -> N
     assert plan.num_registered == 10
 
 
-class TestNumberOfClasses:
-    """A rule that works with any number of classes uses the number that most nodes report."""
+def coins(*lengths: int, **settings: Any) -> Nodes:
+    """Return nodes with these numbers of classes."""
+    counts = [np.arange(1, length + 1) for length in lengths]
+    return dubhe(counts, num_participants=4, rule=Exchanges(), **settings)
 
-    @staticmethod
-    def coins(*lengths: int, **settings: Any) -> Nodes:
-        """Return nodes with these numbers of classes."""
-        counts = [np.arange(1, length + 1) for length in lengths]
-        return dubhe(counts, num_participants=4, rule=Exchanges(), **settings)
 
-    def test_nodes_with_another_number_of_classes_stay_out(self) -> None:
-        """The log names their alias and number; they declined, and cause no early registration."""
-        nodes = self.coins(5, 5, 3, 5, 5, 7, 5, 5)
-        plan = nodes.play(1)
-        odd = {nodes.ids[2], nodes.ids[5]}
-        (note,) = plan.notes
-        assert note.startswith("Most nodes have 5 classes; these stay out: node 2 has 3, node 5 ")
-        assert note.endswith("np.bincount needs minlength=num_classes for them.")
-        assert (plan.num_registered, epoch_of(nodes).invitation.num_classes) == (6, 5)
-        assert epoch_of(nodes).invitation.declined == odd == nodes.state.run.declined
-        assert nodes.play(2).epoch == plan.epoch
-        assert not odd & set(asked(nodes, "register"))
+def test_nodes_with_another_number_of_classes_stay_out() -> None:
+    """The log names their alias and number; they declined, and cause no early registration."""
+    nodes = coins(5, 5, 3, 5, 5, 7, 5, 5)
+    plan = nodes.play(1)
+    odd = {nodes.ids[2], nodes.ids[5]}
+    (note,) = plan.notes
+    assert note.startswith("Most nodes have 5 classes; these stay out: node 2 has 3, node 5 ")
+    assert note.endswith("np.bincount needs minlength=num_classes for them.")
+    assert (plan.num_registered, epoch_of(nodes).invitation.num_classes) == (6, 5)
+    assert epoch_of(nodes).invitation.declined == odd == nodes.state.run.declined
+    assert nodes.play(2).epoch == plan.epoch
+    assert not odd & set(asked(nodes, "register"))
 
-    def test_the_error_says_why_most_nodes_stay_out(self) -> None:
-        """The error repeats the round's notes, which nobody would see after the run ends."""
-        with pytest.raises(QuorumError, match=r"epoch, fewer .* have 5 classes; .*: node 1 has 3"):
-            self.coins(5, 3, 5, 4).play(1)
 
-    @pytest.mark.parametrize("lengths", [range(1, 10), (5, 5, 5, 4, 4, 3, 3)])
-    def test_a_run_ends_if_most_nodes_disagree(self, lengths: Sequence[int]) -> None:
-        """If each node returns its labels, or leaves out classes, most of them differ."""
-        with pytest.raises(
-            QuorumError,
-            match=r"Nodes disagree on .*: .*\d classes at (1 node|2 nodes).* must "
-            r"return one count for each class, .* not the labels",
-        ):
-            self.coins(*lengths).play(1)
-        nodes = self.coins(*lengths, on_failure="random")
-        out = wills(nodes, [0, 1, 2], lambda _round: False)
-        plan = nodes.play(1)
-        assert plan.fallback
-        assert not out & set(plan.participants)
-        assert set(plan.aliases) < set(map(str, range(len(lengths))))
+def test_the_error_says_why_most_nodes_stay_out() -> None:
+    """The error repeats the round's notes, which nobody would see after the run ends."""
+    with pytest.raises(QuorumError, match=r"epoch, fewer .* have 5 classes; .*: node 1 has 3"):
+        coins(5, 3, 5, 4).play(1)
 
-    def test_the_largest_number_of_classes_wins_a_tie(self) -> None:
-        """In a tie, the largest number wins, in any order: some nodes may lack the last classes."""
-        for lengths in ((6, 6, 6, 4, 4, 4), (4, 4, 4, 6, 6, 6)):
-            nodes = self.coins(*lengths)
-            assert nodes.play(1).num_registered == 3
-            assert epoch_of(nodes).invitation.num_classes == 6
+
+@pytest.mark.parametrize("lengths", [range(1, 10), (5, 5, 5, 4, 4, 3, 3)])
+def test_a_run_ends_if_most_nodes_disagree(lengths: Sequence[int]) -> None:
+    """If each node returns its labels, or leaves out classes, most of them differ."""
+    with pytest.raises(
+        QuorumError,
+        match=r"Nodes disagree on .*: .*\d classes at (1 node|2 nodes).* must "
+        r"return one count for each class, .* not the labels",
+    ):
+        coins(*lengths).play(1)
+    nodes = coins(*lengths, on_failure="random")
+    out = wills(nodes, [0, 1, 2], lambda _round: False)
+    plan = nodes.play(1)
+    assert plan.fallback
+    assert not out & set(plan.participants)
+    assert set(plan.aliases) < set(map(str, range(len(lengths))))
+
+
+def test_the_largest_number_of_classes_wins_a_tie() -> None:
+    """In a tie, the largest number wins, in any order: some nodes may lack the last classes."""
+    for lengths in ((6, 6, 6, 4, 4, 4), (4, 4, 4, 6, 6, 6)):
+        nodes = coins(*lengths)
+        assert nodes.play(1).num_registered == 3
+        assert epoch_of(nodes).invitation.num_classes == 6
