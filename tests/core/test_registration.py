@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
@@ -12,7 +11,6 @@ from dubhe_flwr.core.registration import (
     check_thresholds,
     default_thresholds,
     dominating_category,
-    participation_probability,
 )
 from dubhe_flwr.errors import SettingsError
 
@@ -79,9 +77,3 @@ def test_longest_registry() -> None:
     assert check_thresholds(longest, {1: 0.5}) == {1: 0.5}
     with pytest.raises(SettingsError, match="a registry of more than 4096 slots"):
         check_thresholds(too_long, {1: 0.5})
-
-
-def test_probability_of_a_million_clients() -> None:
-    """A million clients per category of the longest registry do not overflow, even in 32 bits."""
-    counts = np.full(4096, 10**6, dtype=np.int32)
-    assert participation_probability(counts, 20).tolist() == [20 / (4096 * 10**6)] * 4096

@@ -9,7 +9,7 @@ from dubhe_flwr.errors import SettingsError
 def test_candidates_compare_by_distance_not_by_total() -> None:
     """Fewer participants are no advantage; ties go to the first, without rounding."""
     assert best_candidate([[2, 0, 2], [30, 20, 50], [300, 200, 500]]) == 1
-    assert best_candidate([[3, 1, 2, 6], [1, 2, 3, 6], [300, 100, 200, 600]]) == 0
+    assert best_candidate([[0, 0, 3, 3], [0, 3, 0, 3], [0, 0, 300, 300]]) == 0
     assert type(best_candidate([[1, 1, 2]])) is int
 
 
