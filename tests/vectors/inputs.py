@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import gmpy2
@@ -12,6 +13,47 @@ EPOCH: Final = bytes(range(16))
 OTHER_EPOCH: Final = bytes(range(1, 17))
 
 Case = dict[str, Any]
+FOLDER: Final = Path(__file__).parent
+
+
+def typed(value: Any) -> Any:
+    """Return a value with its type, as JSON."""
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, list):
+        return {"ints" if value and isinstance(value[0], int) else "floats": value}
+    return {type(value).__name__: value}
+
+
+def all_typed(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return named values with their types."""
+    return {str(name): typed(value) for name, value in values.items()}
+
+
+def untyped(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return named values without their types."""
+    found: dict[str, Any] = dict.fromkeys(named)
+    for name, each in present(named).items():
+        ((kind, what),) = each.items()
+        found[name] = bytes.fromhex(what) if kind == "bytes" else what
+    return found
+
+
+def present(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values without those that are None, which stands for no value."""
+    return {name: each for name, each in named.items() if each is not None}
+
+
+def bytes_of(case: Case, *names: str) -> list[bytes]:
+    """Return the values of a case that are written in hex."""
+    return [bytes.fromhex(case[name]) for name in names]
+
+
+def cases_of(topic: str) -> list[Case]:
+    """Return the vectors in a file."""
+    content = json.loads((FOLDER / f"{topic}.json").read_text(encoding="utf-8"))
+    cases: list[Case] = content["cases"]
+    return cases
 
 
 def paper(reference_set: Sequence[float], thresholds: object) -> dict[str, str]:
@@ -20,23 +62,14 @@ def paper(reference_set: Sequence[float], thresholds: object) -> dict[str, str]:
     return {"rule": "paper", "rule-settings": json.dumps(settings)}
 
 
-ANNOUNCED: Final[dict[str, Any]] = paper([1, 2, 4], {"1": 0.6, "2": 0.3}) | {
-    "num-participants": 4, "key-bits": 512, "max-clients": 20, "min-cohort": 3,
-    "weighted": False, "has-agent": True, "vault": "paillier", "pool": 1, "simulation-seed": 7,
-    "has-trusted-keys": False,
-}  # fmt: skip
+EXAMPLES: Final = {case["name"]: case for case in cases_of("messages")}
+"""The example messages, by name."""
+POOLED: Final = untyped(EXAMPLES["join request"]["values"])
+ANNOUNCED: Final = POOLED | {"min-cohort": 3, "pool": 1}
 SEARCHED: Final = ANNOUNCED | paper([1, 4], "search")
-POOLED: Final = ANNOUNCED | {"min-cohort": 2, "pool": 4}
 CLEAR: Final = ANNOUNCED | {"vault": "plain"}
 WITHOUT_AGENT: Final = ANNOUNCED | {"has-agent": False}
 WEIGHTED: Final = ANNOUNCED | {"weighted": True}
-MNIST: Final = {
-    **{name: value for name, value in ANNOUNCED.items() if name != "simulation-seed"},
-    **paper([1, 2, 10], {"1": 0.7, "2": 0.1}),
-    "num-participants": 20,
-    "key-bits": 2048,
-    "max-clients": 1000,
-}
 COUNTS: Final = [
     [50, 3, 2, 1], [20, 30, 0, 5], [10, 10, 10, 10], [0, 0, 40, 2], [30, 31, 1, 0],
     [7, 0, 0, 0], [25, 20, 2, 1], [1, 2, 3, 40], [16, 15, 1, 1],
@@ -60,29 +93,6 @@ MODULUS, OTHER_MODULUS = (n.to_bytes(64, "big") for n in (N, OTHER_N))
 AGENT, NODE, STRANGER = secret("agent"), secret("node"), secret("stranger")
 SIGNER, OTHER_SIGNER = secret("signing"), secret("signing too")
 TRUSTED: Final = [ref.sign(key, b"")[:32].hex() for key in (SIGNER, OTHER_SIGNER)]
-
-
-def typed(value: Any) -> Any:
-    """Return a value with its type, as JSON."""
-    if isinstance(value, bytes):
-        return {"bytes": value.hex()}
-    if isinstance(value, list):
-        return {"ints" if value and isinstance(value[0], int) else "floats": value}
-    return {type(value).__name__: value}
-
-
-def all_typed(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return named values with their types."""
-    return {str(name): typed(value) for name, value in values.items()}
-
-
-def untyped(named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return named values without their types."""
-    pairs = {name: next(iter(each.items())) for name, each in named.items()}
-    return {
-        name: bytes.fromhex(what) if kind == "bytes" else what
-        for name, (kind, what) in pairs.items()
-    }
 
 
 def added_by(index: int) -> list[int]:

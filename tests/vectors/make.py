@@ -2,42 +2,49 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from vectors import bad, exchange, mathematics, prices, sessions
+from vectors import outputs, prices, sessions
 from vectors import reference as ref
+from vectors.inputs import FOLDER, Case, cases_of
 
-FOLDER: Final = Path(__file__).parent
-
-FILES: Final = {
-    "categories": mathematics.categories,
-    "distributions": mathematics.distributions,
-    "layouts": mathematics.layouts,
-    "packings": mathematics.packings,
-    "messages": exchange.messages,
-    "ciphertexts": exchange.ciphertexts,
-    "committees": exchange.committees,
-    "sealed_keys": exchange.sealed_keys,
-    "signatures": exchange.signatures,
-    "draws": mathematics.draws,
-    "probabilities": mathematics.probabilities,
-    "choices": mathematics.choices,
-    "sessions": sessions.sessions,
-    "prices_sessions": prices.prices_sessions,
-    "bad_messages": bad.bad_messages,
-    "bad_sessions": sessions.bad_sessions,
-}
+FROM_INPUTS: Final = (
+    outputs.categories,
+    outputs.distributions,
+    outputs.layouts,
+    outputs.packings,
+    outputs.messages,
+    outputs.bad_messages,
+    outputs.joins,
+    outputs.ciphertexts,
+    outputs.committees,
+    outputs.sealed_keys,
+    outputs.signatures,
+    outputs.draws,
+    outputs.probabilities,
+    outputs.choices,
+)
+"""Functions for the files that hold their own inputs."""
+GENERATED: Final = (sessions.sessions, sessions.bad_sessions, prices.prices_sessions)
 
 
 def files() -> Iterator[tuple[str, str]]:
     """Yield the name and text of each file."""
-    for name, cases in FILES.items():
-        about = " ".join((cases.__doc__ or "").split())
-        content = {"protocol-version": ref.VERSION, "about": about, "cases": list(cases())}
-        yield f"{name}.json", _written(content, depth=3) + "\n"
+    for outputs_of in FROM_INPUTS:
+        topic = outputs_of.__name__
+        yield _file(outputs_of, [case | outputs_of(case) for case in cases_of(topic)])
+    for generate in GENERATED:
+        yield _file(generate, list(generate()))
+
+
+def _file(about: Callable[..., Any], cases: list[Case]) -> tuple[str, str]:
+    """Return the name and text of a file, which the function is named for and describes."""
+    text = " ".join((about.__doc__ or "").split())
+    content = {"protocol-version": ref.VERSION, "about": text, "cases": cases}
+    return f"{about.__name__}.json", _written(content, depth=3) + "\n"
 
 
 def _written(value: Any, depth: int, indent: str = "") -> str:

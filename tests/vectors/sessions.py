@@ -1,6 +1,5 @@
 """Vectors of sessions: a node, its memory, requests in order, and its replies or refusals."""
 
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -31,7 +30,6 @@ from vectors.inputs import (
     encrypted,
     expected,
     overall,
-    paper,
     prime,
     sealed_key_case,
     sums_of,
@@ -199,76 +197,9 @@ def sessions() -> Iterator[Case]:
     ):
         hello = answers(ask("hello", {}), {"alias": "1", "willing": willing})
         yield session(f"{name} says hello", None, hello, owner=owner)
-    yield from _joins()
     yield from _keys()
     yield from _settles()
     yield from _chooses()
-
-
-def _joins() -> Iterator[Case]:
-    sizes = {"public-key": 32}
-
-    def join(name: str, status: int, announced: Any = ANNOUNCED, **more: Any) -> Case:
-        holds = {"status": {"int": status}} | ({} if status else {"num-classes": {"int": 4}})
-        holds |= more.pop("holds", {})
-        asked = ask("join", announced, holds=holds, sizes=sizes)
-        return session(name, None, asked, **more)
-
-    yield join("a node joins", 0)
-    told = {"label-counts": {"bytes": struct.pack(">4q", *COUNTS[1]).hex()}}
-    yield join("a node joins an epoch in the clear", 0, CLEAR, holds=told)
-    asked = ask("join", WEIGHTED, holds={"num-examples": {"int": sum(COUNTS[1])}})
-    yield session("a node tells how many samples it has", None, asked)
-    holds = {"status": {"int": 0}, "alias": {"str": "1"}}
-    asked = ask("join", KNOWING, holds=holds, sizes={"signature": 96})
-    yield session("a node with pinned keys joins", None, asked, owner=PINNED)
-    yield join("a node with pinned keys wants a server that knows them", 8, owner=PINNED)
-    yield join("a node is not willing", 1, owner=OWNER | {"unwilling-rounds": [0]})
-    yield join("a node has no data", 2, label_counts=[0, 0, 0, 0])
-    for number in (0, 3, 5):
-        yield join(f"a node has {number} classes", 3, label_counts=[1] * number)
-    odd: Sequence[Any] = (
-        [1, -1, 0, 0], [0.5, 0.5, 0, 0], [2**42, 0, 0, 0], [[1, 2, 3, 4]], 7, "none", [True] * 4,
-    )  # fmt: skip
-    for counts in odd:
-        yield join(f"a node has the label counts {counts}", 4, label_counts=counts)
-    for name, limit in (
-        ("of a smaller cohort", {"min-cohort": 2}),
-        ("with shorter keys", {"key-bits": 496}),
-        ("with a key size that is not a multiple of 16", {"key-bits": 520}),
-        ("with longer keys than its owner wants", {"key-bits": 4112}),
-        ("with wider slots than any", {"max-clients": 2**42}),
-    ):
-        yield join(f"a node refuses an epoch {name}", 5, ANNOUNCED | limit)
-    for name, change in (
-        ("by an unknown rule", {"rule": "nearest"}),
-        ("by a rule for other settings", {"rule-settings": '{"coverage": 1}'}),
-        ("without a reference set", {"rule-settings": '{"thresholds": {"1": 0.5}}'}),
-        ("without thresholds", {"rule-settings": '{"reference_set": [1, 4]}'}),
-        ("with settings that are not JSON", {"rule-settings": "{"}),
-        ("with settings that are a list", {"rule-settings": "[1, 2, 4]"}),
-        ("with endless settings", {"rule-settings": "[" * 2000}),
-        ("with a threshold too few", paper([1, 2, 4], {"1": 0.5})),
-        ("with a threshold too many", paper([1, 4], {"1": 0.5, "2": 0.5})),
-        ("with a threshold above 1", paper([1, 4], {"1": 1.5})),
-        ("with a threshold that is not a number", paper([1, 4], {"1": float("nan")})),
-        ("with a threshold as text", paper([1, 4], {"1": "0.5"})),
-        ("with thresholds of no kind", paper([1, 4], "usual")),
-        ("with an empty reference set", paper([], {})),
-        ("with a class set of no class", paper([0, 4], {"0": 0.5})),
-        ("with a class set of one and a half", paper([1.5, 4], {"1": 0.5})),
-        ("with more classes than any", paper([2**61, 2**62], {str(2**61): 0.5})),
-        ("with a longer registry than any", paper([1, 5, 62], {"1": 0.5, "5": 0.1})),
-        ("with more candidates than any", paper([*range(1, 11)], "search")),
-    ):  # fmt: skip
-        yield join(f"a node refuses an epoch {name}", 6, ANNOUNCED | change)
-    yield join("a real node refuses an epoch in the clear", 7, CLEAR, owner=FRANK)
-    yield join("a real node refuses an epoch of simulated ones", 7, owner=FRANK)
-    short = {"alias": "1", "simulated": True}
-    yield join("a node wants 2048 bits", 5, ANNOUNCED | {"key-bits": 2032}, owner=short)
-    long = OWNER | {"max-key-bits": 10_000}
-    yield join("a node refuses longer keys than any", 5, ANNOUNCED | {"key-bits": 8208}, owner=long)
-    yield join("a node wants a larger cohort", 5, owner=OWNER | {"min-cohort": 4})
 
 
 def _keys() -> Iterator[Case]:

@@ -3,15 +3,14 @@
 import json
 from dataclasses import replace
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from protocol.nodes import only_charged
-from vectors import inputs, make
-from vectors.inputs import untyped
+from vectors import inputs, make, reference
+from vectors.inputs import Case, untyped
 
 from dubhe_flwr import errors
 from dubhe_flwr.core.codebook import Codebook
@@ -52,17 +51,10 @@ from dubhe_flwr.protocol.wire.statements import join_statement, key_statement, p
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 from dubhe_flwr.rules import Paper
 
-Case = dict[str, Any]
-FOLDER = Path(__file__).parent
-
 
 def cases(*topics: str) -> pytest.MarkDecorator:
     """Run a test on each vector of the given files."""
-    found: list[Case] = []
-    for topic in topics:
-        content = json.loads((FOLDER / f"{topic}.json").read_text(encoding="utf-8"))
-        assert content["protocol-version"] == PROTOCOL_VERSION
-        found += content["cases"]
+    found = [case for topic in topics for case in inputs.cases_of(topic)]
     return pytest.mark.parametrize("case", found, ids=lambda case: str(case["name"]))
 
 
@@ -86,7 +78,9 @@ def layout_of(case: Case) -> Layout:
 
 def test_the_files_are_what_the_reference_makes() -> None:
     """A change to a vector or to the format has to change both."""
-    written = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
+    assert reference.VERSION == PROTOCOL_VERSION
+    files = inputs.FOLDER.glob("*.json")
+    written = {path.name: path.read_text(encoding="utf-8") for path in files}
     assert written == dict(make.files())
 
 
@@ -339,7 +333,7 @@ def check_reply(node: ClientSession, step: Case, reply: Fields) -> None:
         assert found.tolist() == numbers
 
 
-@cases("sessions", "prices_sessions", "bad_sessions")
+@cases("joins", "sessions", "prices_sessions", "bad_sessions")
 def test_what_a_node_answers(case: Case) -> None:
     """Replies are, hold or decrypt to what they should; a refusal costs only the decryptions."""
     node = session(case)

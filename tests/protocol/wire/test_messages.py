@@ -1,11 +1,10 @@
 """Tests of the bodies: each accepts what it specifies and nothing else."""
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import pytest
-from vectors.exchange import messages
-from vectors.inputs import untyped
+from vectors.inputs import EXAMPLES, untyped
 from vectors.reference import fields_of
 
 from dubhe_flwr.errors import MalformedMessageError
@@ -13,13 +12,12 @@ from dubhe_flwr.protocol.wire.codec import decode
 from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, Roster
 from dubhe_flwr.protocol.wire.statements import parameters_digest
 
-CASES: Final = {case["name"]: case for case in messages()}
-
 
 def example(name: str) -> Any:
     """Return a message of the vectors, such as `join request`."""
-    kinds = REQUESTS if CASES[name]["kind"] == "request" else REPLIES
-    return decode(kinds[CASES[name]["stage"]], fields_of(untyped(CASES[name]["values"])))
+    case = EXAMPLES[name]
+    kinds = REQUESTS if case["kind"] == "request" else REPLIES
+    return decode(kinds[case["stage"]], fields_of(untyped(case["values"])))
 
 
 JOIN, JOINED = example("join request"), example("join reply, weighted")
