@@ -87,8 +87,8 @@ def prime(name: str) -> int:
     return int(gmpy2.next_prime(int.from_bytes(secret(name), "big") | 3 << 254))
 
 
-P, Q = prime("p"), prime("q")
-N, OTHER_N = P * Q, prime("r") * prime("s")
+P, OTHER_P = prime("p"), prime("r")
+N, OTHER_N = P * prime("q"), OTHER_P * prime("s")
 MODULUS, OTHER_MODULUS = (n.to_bytes(64, "big") for n in (N, OTHER_N))
 AGENT, NODE, STRANGER = secret("agent"), secret("node"), secret("stranger")
 SIGNER, OTHER_SIGNER = secret("signing"), secret("signing too")
@@ -103,27 +103,6 @@ def added_by(index: int) -> list[int]:
 def sums_of(*tries: Sequence[int]) -> list[list[int]]:
     """Return the sums of the distributions of some of the nine nodes."""
     return [ref.added(map(added_by, each)) for each in tries]
-
-
-def sealed_key_case(**changes: Any) -> Case:
-    """Return one sealed key and everything that it is bound to."""
-    case: Case = {
-        "epoch": EPOCH, "agent": AGENT, "recipient": NODE, "announced": ANNOUNCED, "plaintext":
-        P.to_bytes(32, "big"), "modulus": MODULUS, "ephemeral": secret("ephemeral"),
-    } | changes  # fmt: skip
-    digest, modulus = ref.layout_digest(case["announced"]), case["modulus"]
-    recipient = ref.public_half(case["recipient"])
-    info = ref.info(case["epoch"], ref.public_half(case["agent"]), recipient, modulus, digest)
-    return {
-        "epoch": case["epoch"].hex(),
-        "agent-public-key": ref.public_half(case["agent"]).hex(),
-        "recipient-private-key": case["recipient"].hex(),
-        "recipient-public-key": recipient.hex(),
-        "modulus": modulus.hex(),
-        "layout-digest": digest.hex(),
-        "info": info.hex(),
-        "sealed": ref.seal(case["plaintext"], recipient, info, case["ephemeral"]).hex(),
-    }
 
 
 def overall(announced: Mapping[str, Any]) -> list[int]:

@@ -1,11 +1,10 @@
 """Vectors of sessions with prices, recorded from federations that the package ran."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 from protocol.federation import dubhe, skewed_counts
 from vectors.inputs import Case, all_typed
-from vectors.sessions import session
 
 from dubhe_flwr.rules import Prices
 
@@ -39,9 +38,8 @@ def _recorded(
         epoch: place.to_bytes(16, "big") for place, epoch in enumerate(epochs, 1)
     }  # not random
     owner = {"alias": str(_NODE), "simulated": True, "min-key-bits": 512}
-    own: Sequence[int] = counts[_NODE].tolist()
-    steps = [_step(each, names) for each in played]
-    return session(name, None, *steps, owner=owner, label_counts=own)
+    own, steps = counts[_NODE].tolist(), [_step(each, names) for each in played]
+    return {"name": name, "owner": owner, "label-counts": own, "steps": steps}
 
 
 def _step(played: Any, names: dict[bytes, bytes]) -> Case:

@@ -15,6 +15,7 @@ from vectors.inputs import (
     OTHER_EPOCH,
     OTHER_MODULUS,
     OTHER_N,
+    OTHER_P,
     OTHER_SIGNER,
     POOLED,
     SEARCHED,
@@ -30,8 +31,7 @@ from vectors.inputs import (
     encrypted,
     expected,
     overall,
-    prime,
-    sealed_key_case,
+    secret,
     sums_of,
 )
 
@@ -40,15 +40,9 @@ FRANK: Final = {"alias": "1", "min-key-bits": 512}
 PINNED: Final = OWNER | {"signing-key": SIGNER.hex(), "trusted-keys": TRUSTED}
 
 
-KNOWING: Final = ANNOUNCED | {"has-trusted-keys": True}
-
-
-def session(
-    name: str, kept: Case | None, *steps: Case, owner: Mapping[str, Any] = OWNER, **more: Any
-) -> Case:
+def session(name: str, kept: Case | None, *steps: Case, owner: Mapping[str, Any] = OWNER) -> Case:
     """Return a session of the node of row 1: its owner's settings, its memory, and the requests."""
-    label_counts = more.pop("label_counts", COUNTS[1])
-    case = {"name": name, "owner": dict(owner), "label-counts": label_counts} | more
+    case = {"name": name, "owner": dict(owner), "label-counts": COUNTS[1]}
     return case | ({} if kept is None else {"kept": kept}) | {"steps": list(steps)}
 
 
@@ -69,7 +63,7 @@ def registered(announced: ref.Announced = ANNOUNCED, num_joined: int = len(COUNT
 def ask(
     stage: str, values: Mapping[str, Any], sequence: int = 3, /, epoch: bytes = EPOCH, **reply: Any
 ) -> Case:
-    """Return a request, and what its reply `decrypts_to`, `holds`, or has as `sizes`."""
+    """Return a request, and what its reply `decrypts_to` or has as `sizes`."""
     step = {"request": all_typed(ref.header(epoch, stage, sequence) | ref.fields_of(values))}
     return step | {f"reply-{name.replace('_', '-')}": what for name, what in reply.items()}
 
@@ -161,25 +155,29 @@ def choose(announced: ref.Announced, *rounds: Sequence[Sequence[int]]) -> dict[s
     return {"sums": b"".join(vectors), "num-tries": list(map(len, rounds))}
 
 
-def delivered(**changes: Any) -> dict[str, Any]:
-    """Return a request to register under the agent's key."""
-    announced = changes.get("announced", ANNOUNCED)
-    signer, signed = changes.pop("signer", None), changes.pop("signed", {})
-    case = sealed_key_case(**changes)
-    modulus = bytes.fromhex(case["modulus"])
-    values = {
-        "num-joined": len(COUNTS),
-        "key.modulus": modulus,
-        "key.agent-public-key": ref.public_half(AGENT),
-        "key.sealed-key": bytes.fromhex(case["sealed"]),
-    }
-    if signer is None:
-        return values
-    what = {
-        "epoch": EPOCH, "announced": announced, "agent": ref.public_half(AGENT),
-        "modulus": modulus, "recipient": ref.public_half(NODE),
-    }  # fmt: skip
-    return values | {"key.signature": ref.sign(signer, ref.key_statement(**(what | signed)))}
+def delivered(
+    announced: ref.Announced = ANNOUNCED, prime: int = P, **changes: bytes
+) -> dict[str, Any]:
+    """Return a request to register under the agent's key, which is sealed in a context."""
+    context = {"epoch": EPOCH, "agent": AGENT, "recipient": NODE, "modulus": MODULUS} | changes
+    agent, recipient = (ref.public_half(context[name]) for name in ("agent", "recipient"))
+    digest, modulus = ref.layout_digest(announced), context["modulus"]
+    info = ref.info(context["epoch"], agent, recipient, modulus, digest)
+    sealed = ref.seal(prime.to_bytes(32, "big"), recipient, info, secret("ephemeral"))
+    told = {"modulus": modulus, "agent-public-key": ref.public_half(AGENT), "sealed-key": sealed}
+    return {"num-joined": len(COUNTS)} | {f"key.{name}": what for name, what in told.items()}
+
+
+def signed_key(signer: bytes, **changes: Any) -> dict[str, Any]:
+    """Return a request to register under the agent's key, with a signature on a statement."""
+    statement = ref.key_statement(**{
+        "epoch": EPOCH, "announced": ANNOUNCED, "agent": ref.public_half(AGENT),
+        "modulus": MODULUS, "recipient": ref.public_half(NODE),
+    } | changes)  # fmt: skip
+    return delivered() | {"key.signature": ref.sign(signer, statement)}
+
+
+OTHER_KEY: Final = delivered(prime=OTHER_P, modulus=OTHER_MODULUS)
 
 
 # --- what a node answers --------------------------------------------------------------------------
@@ -231,13 +229,12 @@ def _keys() -> Iterator[Case]:
     register = ask("register", delivered(), decrypts_to=told)
     yield session("a node registers", joined(), register)
     alone = {"registration": told["registration"]}
-    asked_alone = ask("register", delivered(announced=WITHOUT_AGENT), decrypts_to=alone)
+    asked_alone = ask("register", delivered(WITHOUT_AGENT), decrypts_to=alone)
     yield session("a node registers for no agent", joined(WITHOUT_AGENT), asked_alone)
-    other = delivered(modulus=OTHER_MODULUS, plaintext=prime("r").to_bytes(32, "big"))
-    again = ask("register", other, 4, decrypts_to=told)
+    again = ask("register", OTHER_KEY, 4, decrypts_to=told)
     yield session("a node registers anew under another key", joined(), register, again)
-    signed_key = ask("register", delivered(signer=OTHER_SIGNER), decrypts_to=told)
-    yield session("a node registers under a signed key", joined(), signed_key, owner=PINNED)
+    signed = ask("register", signed_key(OTHER_SIGNER), decrypts_to=told)
+    yield session("a node registers under a signed key", joined(), signed, owner=PINNED)
     clear = {field: encrypted(CLEAR, field, values) for field, values in told.items()}
     asked_clear = answers(ask("register", {"num-joined": len(COUNTS)}), clear)
     yield session("a simulated node registers in the clear", joined(CLEAR), asked_clear)
@@ -245,11 +242,11 @@ def _keys() -> Iterator[Case]:
         weight = ref.weight(sum(COUNTS[1]), mean)
         scaled = ref.with_square(ref.weighted(COUNTS[1], weight))
         told = {"registration": ref.registration(WEIGHTED, COUNTS[1]), "distribution": scaled}
-        values = delivered(announced=WEIGHTED) | {"mean-examples": mean}
+        values = delivered(WEIGHTED) | {"mean-examples": mean}
         step = ask("register", values, decrypts_to=told)
         yield session(f"a node counts {weight} where the mean is {mean}", joined(WEIGHTED), step)
     told = {"registration": ref.registration(SEARCHED, COUNTS[1]), "distribution": added_by(1)}
-    key = delivered(announced=SEARCHED)
+    key = delivered(SEARCHED)
     register = ask("register", key, decrypts_to=told)
     yield session("a node registers under each candidate", joined(SEARCHED), register)
 
@@ -437,23 +434,22 @@ def _bad_register() -> Iterator[Case]:
         ("by another agent", delivered(agent=STRANGER), "RefusedError"),
         ("for another node", delivered(recipient=STRANGER), "RefusedError"),
         ("for another epoch", delivered(epoch=OTHER_EPOCH), "RefusedError"),
-        ("for another layout", delivered(announced=SEARCHED), "RefusedError"),
-        ("that holds no prime", delivered(plaintext=b"\1" * 32), "RefusedError"),
+        ("for another layout", delivered(SEARCHED), "RefusedError"),
+        ("that holds no prime", delivered(prime=int.from_bytes(b"\1" * 32, "big")), "RefusedError"),
         ("that was changed", delivered() | {"key.sealed-key": bytes(flipped)}, "RefusedError"),
         ("that is empty", delivered() | {"key.sealed-key": b""}, "RefusedError"),
     ):
         yield refused_session(f"a key {name}", joined(), "register", values, error)
-    key = delivered(announced=CLEAR)
+    key = delivered(CLEAR)
     yield refused_session("a key in an epoch in the clear", joined(CLEAR), "register", key)
 
-    other = delivered(modulus=OTHER_MODULUS, plaintext=prime("r").to_bytes(32, "big"))
     first, again = ask("register", delivered()), ask("register", delivered(), 4)
     yield session("a key that is there already", joined(), first, refused(again))
-    late = refused(ask("register", other, 5))
+    late = refused(ask("register", OTHER_KEY, 5))
     yield session("another key after the first sum", joined(), first, settles(4), late)
     spoilt = ask("settle", sum_request(total=one_more()), 4)
     yield session("another key after a refused sum", joined(), first, refused(spoilt), late)
-    key = delivered(announced=WEIGHTED)
+    key = delivered(WEIGHTED)
     yield refused_session("a weight without a mean", joined(WEIGHTED), "register", key)
     mean = delivered() | {"mean-examples": 100.0}
     yield refused_session("a mean where all count the same", joined(), "register", mean)
@@ -463,13 +459,13 @@ def _bad_register() -> Iterator[Case]:
     for name, values in (
         ("without a signature", delivered()),
         ("with zeros for a signature", delivered() | {"key.signature": bytes(96)}),
-        ("signed by a stranger", delivered(signer=STRANGER)),
-        ("signed in another epoch", delivered(signer=SIGNER, signed={"epoch": OTHER_EPOCH})),
-        ("signed under other terms", delivered(signer=SIGNER, signed={"announced": POOLED})),
-        ("signed for another node", delivered(signer=SIGNER, signed={"recipient": bytes(32)})),
-        ("signed for another agent", delivered(signer=SIGNER, signed={"agent": bytes(32)})),
-        ("signed for another key", delivered(signer=SIGNER, signed={"modulus": OTHER_MODULUS})),
-        ("signed for another mean", delivered(signer=SIGNER, signed={"mean": 2.0})),
+        ("signed by a stranger", signed_key(STRANGER)),
+        ("signed in another epoch", signed_key(SIGNER, epoch=OTHER_EPOCH)),
+        ("signed under other terms", signed_key(SIGNER, announced=POOLED)),
+        ("signed for another node", signed_key(SIGNER, recipient=bytes(32))),
+        ("signed for another agent", signed_key(SIGNER, agent=bytes(32))),
+        ("signed for another key", signed_key(SIGNER, modulus=OTHER_MODULUS)),
+        ("signed for another mean", signed_key(SIGNER, mean=2.0)),
     ):
         yield refused_session(
             f"a key {name}", joined(), "register", values, UNTRUSTED, owner=PINNED
