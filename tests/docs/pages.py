@@ -31,3 +31,11 @@ def blocks(page: Path, language: str) -> list[str]:
         re.DOTALL | re.MULTILINE,
     )
     return [text for marked, text in found if not marked]
+
+
+def run(page: Path, number: int | None = None) -> dict[str, Any]:
+    """Run the Python blocks of a page, or the first `number`, and return what they define."""
+    names: dict[str, Any] = {"__name__": "__docs__"}
+    for block in blocks(page, "python")[:number]:
+        exec(compile(block, str(page), "exec"), names)  # noqa: S102 - our own documentation
+    return names

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 import pytest
-from docs.pages import PAGES, ROOT, blocks, name_of
+from docs.pages import PAGES, ROOT, blocks, name_of, run
 from typer.testing import CliRunner
 
 TYPER = {"dubhe": "dubhe_lab.cli", "flwr": "flwr.cli.app"}
@@ -35,9 +34,7 @@ def test_the_blocks_of_a_page_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("dubhe_lab.experiments.my_federation._REGISTRATIONS", 1)
     monkeypatch.setattr("dubhe_lab.experiments.my_federation._swept", lambda *_: {})
-    namespace: dict[str, Any] = {"__name__": "__docs__"}
-    for block in blocks(page, "python"):
-        exec(compile(block, str(page), "exec"), namespace)  # noqa: S102 - our own documentation
+    run(page)
     printed = capsys.readouterr().out
     shown = re.findall(r"(?sm)^```text printed\n(.*?)^```$", page.read_text())
     assert all(each in printed for each in shown)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from apis import MODEL, TRAIN
-from docs.pages import ROOT, blocks
+from docs.pages import ROOT, run
 from flwr.app import ArrayRecord
 
 PAGE = ROOT / "docs" / "explanation" / "differential_privacy.md"
@@ -17,11 +17,9 @@ NUM_NODES, NUM_PARTICIPANTS, LIMIT = 9, 4, 2
 def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return what the page defines, with a lower limit, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, Any] = {"__name__": "__docs__"}
-    for block in blocks(PAGE, "python"):
-        exec(block, namespace)  # noqa: S102 - our own documentation
-    namespace["Bounded"].limit = LIMIT
-    return namespace
+    defined = run(PAGE)
+    defined["Bounded"].limit = LIMIT
+    return defined
 
 
 def train(names: dict[str, Any], num_rounds: int, seed: int = 0) -> Counter[int]:

@@ -1,10 +1,8 @@
 """The rule that a page of the documentation writes does what the page says."""
 
-from typing import Any
-
 import numpy as np
 import pytest
-from docs.pages import ROOT, blocks
+from docs.pages import ROOT, run
 from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, reading_of
 
@@ -20,9 +18,7 @@ FRAME = Frame(num_classes=3, max_clients=6)
 
 def entropy_rule() -> Rule:
     """Return the rule, as a reader's module has it."""
-    namespace: dict[str, Any] = {"__name__": "__docs__"}
-    exec(blocks(PAGE, "python")[0], namespace)  # noqa: S102 - our own documentation
-    rule: Rule = namespace["Entropy"]()
+    rule: Rule = run(PAGE, 1)["Entropy"]()
     return rule
 
 

@@ -1,6 +1,7 @@
 """Vectors of sessions: a node, its memory, requests in order, and its replies or refusals."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from vectors import reference as ref
@@ -38,6 +39,9 @@ from vectors.inputs import (
 OWNER: Final = {"alias": "1", "simulated": True, "min-key-bits": 512}
 FRANK: Final = {"alias": "1", "min-key-bits": 512}
 PINNED: Final = OWNER | {"signing-key": SIGNER.hex(), "trusted-keys": TRUSTED}
+OWN: Final = ref.public_half(NODE)
+OTHERS: Final = [ref.public_half(bytes([number]) * 32) for number in range(1, 21)]
+"""The nodes' public keys."""
 
 
 def session(name: str, kept: Case | None, *steps: Case, owner: Mapping[str, Any] = OWNER) -> Case:
@@ -155,6 +159,25 @@ def choose(announced: ref.Announced, *rounds: Sequence[Sequence[int]]) -> dict[s
     return {"sums": b"".join(vectors), "num-tries": list(map(len, rounds))}
 
 
+def roster(keys: Sequence[bytes], aliases: str = "") -> dict[str, Any]:
+    """Return a request with a roster, and with the digests of aliases of one letter, if any."""
+    values = {"roster.public-keys": b"".join(keys)}
+    digests = b"".join(map(ref.alias_digest, aliases))
+    return values | ({"roster.alias-digests": digests} if aliases else {})
+
+
+def signed_join(  # noqa: PLR0917 - everything that is signed
+    key: bytes,
+    signer: bytes,
+    alias: str,
+    epoch: bytes = EPOCH,
+    announced: ref.Announced = ANNOUNCED,
+    number: int = 0,
+) -> bytes:
+    """Return the signature of a node that joins."""
+    return ref.sign(signer, ref.join_statement(epoch, announced, key, alias, number))
+
+
 def delivered(
     announced: ref.Announced = ANNOUNCED, prime: int = P, **changes: bytes
 ) -> dict[str, Any]:
@@ -172,7 +195,7 @@ def signed_key(signer: bytes, **changes: Any) -> dict[str, Any]:
     """Return a request to register under the agent's key, with a signature on a statement."""
     statement = ref.key_statement(**{
         "epoch": EPOCH, "announced": ANNOUNCED, "agent": ref.public_half(AGENT),
-        "modulus": MODULUS, "recipient": ref.public_half(NODE),
+        "modulus": MODULUS, "recipient": OWN,
     } | changes)  # fmt: skip
     return delivered() | {"key.signature": ref.sign(signer, statement)}
 
@@ -201,26 +224,18 @@ def sessions() -> Iterator[Case]:
 
 
 def _keys() -> Iterator[Case]:
-    own, others = ref.public_half(NODE), [ref.public_half(bytes([n]) * 32) for n in range(1, 20)]
     for name, keys in (
-        ("of its epoch", [own, *others[:2]]),
-        ("for as many as may be", [*others, own]),
-        ("although a public key cannot be used", [others[0], bytes(32), own]),
+        ("of its epoch", [OWN, *OTHERS[:2]]),
+        ("for as many as may be", [*OTHERS[:19], OWN]),
+        ("although a public key cannot be used", [OTHERS[0], bytes(32), OWN]),
     ):
         sizes = {"modulus": 64, "sealed-keys": 80 * len(keys)}
-        asked = ask("keygen", {"roster.public-keys": b"".join(keys)}, sizes=sizes)
-        yield session(f"an agent makes the key {name}", joined(), asked)
-    signers = [SIGNER, OTHER_SIGNER, STRANGER]
-    keys = [own, *others[:2]]
-    signed = [
-        ref.sign(signer, ref.join_statement(bytes(range(16)), ANNOUNCED, key, alias))
-        for signer, key, alias in zip(signers, keys, "123", strict=True)
-    ]
-    asked = {
-        "roster.public-keys": b"".join(keys),
-        "roster.alias-digests": b"".join(map(ref.alias_digest, "123")),
-        "roster.signatures": b"".join(signed),
-    }
+        yield session(
+            f"an agent makes the key {name}", joined(), ask("keygen", roster(keys), sizes=sizes)
+        )
+    keys, signers = [OWN, *OTHERS[:2]], [SIGNER, OTHER_SIGNER, STRANGER]
+    signed = list(map(signed_join, keys, signers, "123"))
+    asked = roster(keys, "123") | {"roster.signatures": b"".join(signed)}
     sizes = {"modulus": 64, "sealed-keys": 240, "signatures": 288}
     trusted = [*TRUSTED, signed[2][:32].hex()]
     step, owner = ask("keygen", asked, sizes=sizes), PINNED | {"trusted-keys": trusted}
@@ -362,40 +377,22 @@ def _stale() -> Iterator[Case]:
 
 
 def _bad_keygen() -> Iterator[Case]:
-    own = ref.public_half(NODE)
-    others = [ref.public_half(bytes([number]) * 32) for number in range(1, 21)]
-
-    def keygen(name: str, keys: Sequence[bytes]) -> Case:
-        return refused_session(
-            f"a key {name}", joined(), "keygen", {"roster.public-keys": b"".join(keys)}
-        )
-
-    yield keygen("for others only", others[:3])
-    yield keygen("for nobody", [])
-    yield keygen("for one of them twice", [own, *others[:2], others[0]])
-    yield keygen("for the agent twice", [own, own, *others[:2]])
-    yield keygen("for fewer than a cohort", [own, others[0]])
-    yield keygen("for more than there may be", [own, *others])
-    two = {"roster.public-keys": b"".join([own, *others[:1]])}
-    yield refused_session("a key for two in the clear", joined(CLEAR), "keygen", two)
-
-    asked = {"roster.public-keys": b"".join([own, *others[:2]])}
+    pair, three = [OWN, OTHERS[0]], [OWN, *OTHERS[:2]]
+    for name, announced, keys in (
+        ("for others only", ANNOUNCED, OTHERS[:3]),
+        ("for nobody", ANNOUNCED, []),
+        ("for one of them twice", ANNOUNCED, [*three, OTHERS[0]]),
+        ("for the agent twice", ANNOUNCED, [OWN, *three]),
+        ("for fewer than a cohort", ANNOUNCED, pair),
+        ("for more than there may be", ANNOUNCED, [OWN, *OTHERS]),
+        ("for two in the clear", CLEAR, pair),
+    ):
+        yield refused_session(f"a key {name}", joined(announced), "keygen", roster(keys))
+    asked = roster(three)
     yield session("a second key", joined(), ask("keygen", asked), refused(ask("keygen", asked, 4)))
-    recipients = [own, others[0]]
-    pair = ANNOUNCED | {"min-cohort": 2}
-
-    def signed(  # noqa: PLR0917 - everything that is signed
-        key: bytes = others[0],
-        signer: bytes = OTHER_SIGNER,
-        epoch: bytes = EPOCH,
-        announced: Any = pair,
-        alias: str = "2",
-        number: int = 0,
-    ) -> bytes:
-        """Return the signature of a node that joins: the second one, unless told otherwise."""
-        return ref.sign(signer, ref.join_statement(epoch, announced, key, alias, number))
-
-    mine, good = signed(own, SIGNER, alias="1"), signed()
+    small = ANNOUNCED | {"min-cohort": 2}
+    signed = partial(signed_join, key=OTHERS[0], signer=OTHER_SIGNER, alias="2", announced=small)
+    mine, good = signed_join(OWN, SIGNER, "1", announced=small), signed()
     for name, signatures in (
         ("without signatures", None),
         ("with an empty list of signatures", []),
@@ -405,20 +402,17 @@ def _bad_keygen() -> Iterator[Case]:
         ("with two signatures that changed places", [good, mine]),
         ("signed by a stranger", [mine, signed(signer=STRANGER)]),
         ("signed twice by one node", [mine, signed(signer=SIGNER)]),
-        ("signed for another key", [mine, signed(others[1])]),
+        ("signed for another key", [mine, signed(key=OTHERS[1])]),
         ("signed in another epoch", [mine, signed(epoch=OTHER_EPOCH)]),
         ("signed under other parameters", [mine, signed(announced=ANNOUNCED)]),
         ("signed under another alias", [mine, signed(alias="3")]),
         ("signed with another number", [mine, signed(number=9)]),
     ):
-        values: dict[str, Any] = {
-            "roster.public-keys": b"".join(recipients),
-            "roster.alias-digests": ref.alias_digest("1") + ref.alias_digest("2"),
-        }
+        values = roster(pair, "12")
         if signatures is not None:
             values["roster.signatures"] = b"".join(signatures)
         name = f"recipients {name}"  # noqa: PLW2901
-        yield refused_session(name, joined(pair), "keygen", values, UNTRUSTED, owner=PINNED)
+        yield refused_session(name, joined(small), "keygen", values, UNTRUSTED, owner=PINNED)
 
 
 def _bad_register() -> Iterator[Case]:
