@@ -248,8 +248,8 @@ def _keys() -> Iterator[Case]:
     yield session("a node registers for no agent", joined(WITHOUT_AGENT), asked_alone)
     again = ask("register", OTHER_KEY, 4, decrypts_to=told)
     yield session("a node registers anew under another key", joined(), register, again)
-    signed = ask("register", signed_key(OTHER_SIGNER), decrypts_to=told)
-    yield session("a node registers under a signed key", joined(), signed, owner=PINNED)
+    asked_signed = ask("register", signed_key(OTHER_SIGNER), decrypts_to=told)
+    yield session("a node registers under a signed key", joined(), asked_signed, owner=PINNED)
     clear = {field: encrypted(CLEAR, field, values) for field, values in told.items()}
     asked_clear = answers(ask("register", {"num-joined": len(COUNTS)}), clear)
     yield session("a simulated node registers in the clear", joined(CLEAR), asked_clear)

@@ -84,6 +84,15 @@ def test_the_files_are_what_the_reference_makes() -> None:
     assert written == dict(make.files())
 
 
+def test_the_second_implementation_shares_no_code_with_the_package() -> None:
+    """Only this module imports the package, and the one that records federations with prices."""
+    sources = {path.stem: path.read_text("utf-8") for path in inputs.FOLDER.glob("*.py")}
+    importing = {
+        name for name, text in sources.items() if "dubhe_flwr" in text or "from protocol" in text
+    }
+    assert importing == {"prices", "test_vectors"}
+
+
 @cases("categories")
 def test_a_category_and_its_slot(case: Case) -> None:
     """Algorithm 1, and the rank of a set of classes among all sets."""
