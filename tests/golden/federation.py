@@ -60,35 +60,32 @@ class Told(Federation[CoordinatorState]):
         played: list[Round] = []
         for server_round in range(1, self.scenario.num_rounds + 1):
             self.server_round = server_round
-            lines: Round = []
-            played.append(lines)
+            self.lines: Round = []
+            self.asked: list[str] = []
+            self.num_batches = Counter[str]()
+            played.append(self.lines)
             try:
-                self._tell(lines)
+                plan = self._planned()
             except DubheError as error:
-                lines.append(f"{type(error).__name__}: {error}")
+                self.lines += [*self.asked, f"{type(error).__name__}: {error}"]
                 break
+            self.lines += self._told(plan)
         return played
 
-    def _tell(self, lines: Round) -> None:
+    def _planned(self) -> Plan:
+        """Play a round, before which nodes may lose their memory and the server may restart."""
         if self.scenario.weather:
             for node_id, row in self.rows.items():
                 if self._percent("node", row) < 3:
                     self.memories.pop(node_id, None)
             if self.server_round > 1 and self._percent("server") < 15:
-                lines.append("the server restarts")
+                self.lines.append("the server restarts")
                 saved = json.loads(json.dumps(self.selector.state_dict(self.state)))
                 self.state = self.selector.load_state_dict(saved)
         present = [self.ids[row] for row in self._present()]
         may = self.scenario.eligible.get(self.server_round)
         eligible = None if may is None else [self.ids[row] for row in may]
-        self.asked: list[str] = []
-        self.num_batches = Counter[str]()
-        try:
-            plan = self.finish(self.begin(self.server_round, present, eligible))
-        except DubheError:
-            lines += self.asked
-            raise
-        lines += self._told(plan)
+        return self.finish(self.begin(self.server_round, present, eligible))
 
     def deliver(self, batch: Batch) -> dict[int, Reply]:
         """Carry a batch to the nodes, and return the replies that do not get lost."""
