@@ -104,7 +104,7 @@ class Selection(Selecting[Strategy], Strategy):
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, EvaluateIns]]:
         """Have the wrapped strategy configure evaluation on all or only the selected clients."""
-        server_round, nodes = self.driver.evaluation_begins(server_round)
+        server_round, nodes = self.driver.round_in_run(server_round), self.driver.evaluated
         if nodes is not None:
             clients = _clients_of(client_manager)
             client_manager = SelectedClients([clients[n] for n in nodes if n in clients])
@@ -117,14 +117,14 @@ class Selection(Selecting[Strategy], Strategy):
         failures: list[tuple[ClientProxy, EvaluateRes] | BaseException],
     ) -> tuple[float | None, dict[str, Scalar]]:
         """Have the wrapped strategy aggregate the evaluation."""
-        server_round = self.driver.evaluation_ends(server_round)
+        server_round = self.driver.round_in_run(server_round)
         return self.strategy.aggregate_evaluate(server_round, results, failures)
 
     def evaluate(
         self, server_round: int, parameters: Parameters
     ) -> tuple[float, dict[str, Scalar]] | None:
         """Save the round's model, then have the wrapped strategy evaluate it."""
-        server_round += self.driver.run.first
+        server_round = self.driver.round_in_run(server_round)
         self.driver.run.complete(server_round, parameters)
         return self.strategy.evaluate(server_round, parameters)
 

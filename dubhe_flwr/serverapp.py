@@ -193,7 +193,7 @@ class Selection(Selecting[Strategy], Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Have the wrapped strategy configure evaluation on all or only the selected nodes."""
-        server_round, nodes = self.driver.evaluation_begins(server_round)
+        server_round, nodes = self.driver.round_in_run(server_round), self.driver.evaluated
         if nodes is None:
             return self.strategy.configure_evaluate(server_round, arrays, config, grid)
         if not self._evaluates:
@@ -212,7 +212,7 @@ class Selection(Selecting[Strategy], Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """Have the wrapped strategy aggregate the evaluation."""
-        server_round = self.driver.evaluation_ends(server_round)
+        server_round = self.driver.round_in_run(server_round)
         return self.strategy.aggregate_evaluate(server_round, replies)
 
     def description(self) -> list[str]:

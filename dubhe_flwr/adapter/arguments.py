@@ -32,7 +32,7 @@ class Options:
         Seconds to wait for these nodes.
     stage_timeout : float, optional (default: 600)
         Seconds to wait for the replies to one batch. None means Flower's own limit, twelve hours.
-        For a batch that is sent while clients train, the time counts from the end of training.
+        For a batch that is sent while clients train, the time counts from the next round.
     checkpoint_dir : str or Path, optional (default: none)
         Where to keep model, round and state after each round. A ServerApp started again with the
         same directory continues with the next round.

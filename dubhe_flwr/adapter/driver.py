@@ -82,9 +82,7 @@ class SelectionDriver:
         self._selected: set[str] = set()
         self._ahead = PlansAhead(selector)
         self._reach: tuple[Callable[[], Sequence[int]], Send]  # list and reach this round's nodes
-        # The app's own batches so far: sent, and answered. A node answers in turn, so the time-out
-        # of a batch that is sent ahead begins once the app's earlier batches are answered.
-        self._num_sent = self._num_answered = 0
+        self._num_begun = 0  # rounds
         self.metrics: dict[str, int | float] = {}
 
     def plan_round(
@@ -106,7 +104,7 @@ class SelectionDriver:
             warn_once.cache_clear()
             self.stop()
             self._ahead = PlansAhead(self.selector)
-        self.app_answered()
+        self._num_begun += 1
         self._reach = present, send
         server_round = run.begin_round(server_round)
         if run.plan is None:
@@ -177,7 +175,6 @@ class SelectionDriver:
         selected = self.run.plan.participants if self.run.plan is not None else ()
         if sorted(node_ids) != sorted(selected):
             warn_once(_TRAINS_OTHERS)
-        self._num_sent += 1
         self._ahead.expect(len(node_ids))
 
     def training_ends(
@@ -187,9 +184,8 @@ class SelectionDriver:
 
         The order matters because floating-point sums depend on it.
         """
-        self.app_answered()
         run = self.run
-        run.rounds_done = run.first + server_round
+        run.rounds_done = self.round_in_run(server_round)
         if run.plan is None or run.plan.server_round != run.rounds_done:
             log(ERROR, _NOT_ASKED, run.rounds_done)
         participants = run.plan.participants if run.plan is not None else ()
@@ -197,20 +193,15 @@ class SelectionDriver:
         in_order = sorted(replies, key=lambda reply: places.get(node_id_of(reply), len(places)))
         return run.rounds_done, in_order
 
-    def evaluation_begins(self, server_round: int) -> tuple[int, tuple[int, ...] | None]:
-        """Return the round's number within the run, and the nodes to evaluate on; None for all."""
-        self._num_sent += 1
-        plan = None if self.options.evaluate_on == "all" else self.run.plan
-        return self.run.first + server_round, None if plan is None else plan.participants
-
-    def evaluation_ends(self, server_round: int) -> int:
-        """Return the round's number within the run."""
-        self.app_answered()
+    def round_in_run(self, server_round: int) -> int:
+        """Return the number within the run of a round as Flower counts it in this process."""
         return self.run.first + server_round
 
-    def app_answered(self) -> None:
-        """Record that all of the app's messages were answered or given up on."""
-        self._num_answered = self._num_sent
+    @property
+    def evaluated(self) -> tuple[int, ...] | None:
+        """The nodes to evaluate on; None for all."""
+        plan = None if self.options.evaluate_on == "all" else self.run.plan
+        return None if plan is None else plan.participants
 
     def pushed(self, num_messages: int) -> None:
         """Count pushed messages, and plan ahead after the last training message."""
@@ -229,15 +220,16 @@ class SelectionDriver:
         self._ahead.stop()
 
     def _send_ahead(self, send: Send, batch: Batch, is_stopped: Callable[[], bool]) -> Replies:
-        """Exchange a batch while clients train; the timeout begins once they can answer."""
-        asked: int | None = None
+        """Exchange a batch while clients train.
+
+        Nodes answer what the app sent before, so the timeout begins with the next round.
+        """
+        num_begun = self._num_begun
         is_late: Callable[[], bool] | None = None
 
         def is_over() -> bool:
-            nonlocal asked, is_late
-            if asked is None:  # just pushed; nodes first answer what the app sent before
-                asked = self._num_sent
-            if is_late is None and self._num_answered >= asked:
+            nonlocal is_late
+            if is_late is None and self._num_begun > num_begun:
                 is_late = after(self.options.stage_timeout)
             return is_stopped() or (is_late is not None and is_late())
 

@@ -18,6 +18,7 @@ from supernodes import SuperNodes
 
 from dubhe_flwr.adapter import ahead
 from dubhe_flwr.adapter.ahead import PlannedRound
+from dubhe_flwr.errors import DubheError
 from dubhe_flwr.protocol import Batch, Plan, Replies, Stage
 from dubhe_flwr.protocol.node.memory import Memory
 from dubhe_flwr.protocol.wire.envelope import Envelope
@@ -169,13 +170,14 @@ def test_training_gets_a_head_start(api: Api, monkeypatch: pytest.MonkeyPatch) -
     assert waited == [(4.0, True)]  # it ends earlier if a round waits
 
 
-def test_stage_timeout_begins_after_training(api: Api) -> None:
+def test_stage_timeout_begins_with_the_next_round(api: Api) -> None:
     """A node that trains is not late, however long its training takes."""
     driver, seen = api.dubhe(stage_timeout=1e-9).driver, list[bool]()
 
     def send(_batch: Batch, _timeout: float | None, is_over: Any) -> Replies:
         seen.extend((is_over(), is_over()))
-        driver.app_answered()
+        with pytest.raises(DubheError):  # nobody is connected
+            driver.plan_round(2, list, Mock(), lambda: 0.0)
         seen.extend((is_over() or is_over(), is_over()))
         return {}
 
