@@ -93,7 +93,7 @@ def measured(of: Population, rule: Prices, seed: int) -> dict[str, Any] | None:
         rule.noise,
     )
     nodes = Federation(design, of.labels(seed), of.weights(seed), MEMBERS, seed)
-    most = rule.num_sums(Frame(of.num_classes, 2000, heaviest), of.num_clients)
+    most = rule.num_sums(Frame(of.num_classes, 2000, heaviest))
     while not nodes.state.settled and nodes.state.num_sums < most:
         nodes.step()
     return {

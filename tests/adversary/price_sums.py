@@ -140,7 +140,7 @@ class Readings:
         state = self.last.renewed() if continues else PriceState()
         self.frame = Frame(NUM_CLASSES, 2000, continues=continues)
         self.design = replace(self.design, sigma=self.rule._sigma(self.frame))
-        most = self.rule.num_sums(self.frame, len(self.labels))
+        most = self.rule.num_sums(self.frame)
         # Without noise the same number of sums.
         self.cost = 1.0 / Prices()._budget(self.frame)
         while self.left > TINY and not state.settled and state.num_sums < most:

@@ -110,7 +110,7 @@ def question(places: Sequence[int]) -> Question:
     claimed = V / N * (1.0 - np.linspace(-1.0, 1.0, C)[list(places)]) / C
     first, warm = (PriceDesign(C, K, float(V), coverage=1.0, sigma=sigma) for sigma in (1.5, 3.0))
     state = first.advance(PriceState(), np.append(np.full(C, 1 / C), 0.3), N, 3.0)
-    while not (state.settled or state.num_sums == Prices().num_sums(FRAME, N)):
+    while not (state.settled or state.num_sums == Prices().num_sums(FRAME)):
         state = first.advance(state, claimed, N, 3.0)
     restored = warm.restored(state.renewed().as_floats())
     return warm, warm.advance(restored, claimed, N, 3.0)

@@ -21,6 +21,6 @@ class Eager(Prices):
         """Return False: the last sum need not settle these prices, so each epoch starts afresh."""
         return False
 
-    def num_sums(self, frame: Frame, num_clients: int) -> int:
+    def num_sums(self, frame: Frame) -> int:
         """Return one sum more than a search for thresholds reads."""
         return NUM_SUMS

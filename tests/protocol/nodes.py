@@ -71,7 +71,7 @@ class Exchanges(Rule):
         """Return one slot, which counts the exchanges."""
         return Slots(1, 9)
 
-    def num_sums(self, frame: Frame, num_clients: int) -> int:
+    def num_sums(self, frame: Frame) -> int:
         """Return the sums of the registrations and of this number of exchanges."""
         return 1 + self.number
 

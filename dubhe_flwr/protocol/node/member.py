@@ -32,7 +32,7 @@ def open_sum(policy: NodePolicy, joined: Membership, request: OpenRequest, keep:
     vault, registered, rule = _vault(joined), registration_of(joined), joined.terms.rule
     if joined.member is None:
         raise RefusedError("This node is not a member of the committee.")
-    if request.number >= rule.num_sums(joined.terms.frame, joined.member.num_joined):
+    if request.number >= rule.num_sums(joined.terms.frame):
         raise RefusedError("The rule needs no further sum.")
     sum_name = sum_name_of(request.number)
     member = vault.check_open(joined.member, sum_name, request)

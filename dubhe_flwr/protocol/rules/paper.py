@@ -117,9 +117,9 @@ class Paper(Rule):
         number = len(self.candidates)
         return Slots(number * (frame.num_classes + 1), FIXED_POINT_SCALE) if number > 1 else None
 
-    def num_sums(self, frame: Frame, num_clients: int) -> int:
+    def num_sums(self, frame: Frame) -> int:
         """Return 1, or 2 for a search: the registries, then the expected data."""
-        del frame, num_clients
+        del frame
         return 2 if len(self.candidates) > 1 else 1
 
     def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:

@@ -150,12 +150,11 @@ class Prices(Rule):
         number = frame.num_classes + (frame.largest_weight > 1.0)
         return Slots(number, self._fixed_point(frame, opening=False).max_value)
 
-    def num_sums(self, frame: Frame, num_clients: int) -> int:
+    def num_sums(self, frame: Frame) -> int:
         """Return how many sums a node reads at most: nine, which includes the opening.
 
         They spend at most two thirds of the budget, so that other epochs can follow.
         """
-        del num_clients
         return min(_MOST_SUMS, 2 * self._budget(frame) // 3) if self.noise else _MOST_SUMS
 
     def sum_budget(self, frame: Frame, num_clients: int, num_volunteers: int) -> int | None:
@@ -234,7 +233,7 @@ class Prices(Rule):
         fixed_point = self._fixed_point(population.frame, opening=state is None)
         prices = advanced(design, fixed_point, population, state, sums.tobytes())
         dithers = [own.rng.random() for own in owns]
-        if not prices.settled and prices.num_sums < self.num_sums(population.frame, num_clients):
+        if not prices.settled and prices.num_sums < self.num_sums(population.frame):
             kept = prices.as_floats()
             return [Unsettled(t, kept) for t in self._contributions(owns, population, prices)]
         labels, weights = self._weighted_distributions(owns)

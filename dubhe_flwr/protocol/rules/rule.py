@@ -255,12 +255,12 @@ class Rule(ABC):
         del frame
         return None
 
-    def num_sums(self, frame: Frame, num_clients: int) -> int:
+    def num_sums(self, frame: Frame) -> int:
         """Return how many sums a node reads at most: at least one, the sum of the registrations.
 
         After the last one, the rule must be settled.
         """
-        del frame, num_clients
+        del frame
         return 1
 
     def determination(self, num_participants: int) -> Tries:

@@ -32,7 +32,7 @@ def test_given_thresholds_are_used(given_: Any, thresholds: Any) -> None:
     there: Any = announced_rule("paper", rule.to_json())
     assert rule.candidates == there.candidates == (thresholds,)
     assert there.codebook == rule.codebook
-    assert (rule.num_sums(FRAME, 9), rule.settlement_slots(FRAME)) == (1, None)
+    assert (rule.num_sums(FRAME), rule.settlement_slots(FRAME)) == (1, None)
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ def test_the_budget_limits_the_sums_of_an_epoch() -> None:
     """
     first, later = Frame(10, 1000), Frame(10, 1000, continues=True)
     assert [Prices().sum_budget(frame, 99, 12) for frame in (first, later)] == [9, 36]
-    assert [Prices().num_sums(frame, 1000) for frame in (first, later)] == [6, 9]
+    assert [Prices().num_sums(frame) for frame in (first, later)] == [6, 9]
     assert 6 * Prices().heaviest ** 2 <= 9  # even for the heaviest node
     assert Prices(noise=2.0).sum_budget(first, 99, 20) == 16
-    assert Prices(noise=1.0).num_sums(first, 1000) == 2
+    assert Prices(noise=1.0).num_sums(first) == 2
     exact = Prices(noise=0.0)
-    assert (exact.sum_budget(first, 99, 20), exact.num_sums(first, 1000)) == (None, 9)
+    assert (exact.sum_budget(first, 99, 20), exact.num_sums(first)) == (None, 9)
     assert Prices().sum_budget(first, 99, 11) is Prices().sum_budget(first, 12, 12) is None
     bound = Prices().privacy(Frame(10, 1000, 4.0), 99, 40, 6)
     assert bound is not None

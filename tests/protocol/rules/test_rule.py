@@ -69,7 +69,7 @@ def test_a_rule_works_with_a_registration_alone() -> None:
     rule = Exchanges()
     assert (rule.num_classes, Rule.local_skew.fget(rule)) == (None, 0.0)  # type: ignore[attr-defined]
     frame = Frame(4, 9)
-    assert (Rule.settlement_slots(rule, frame), Rule.num_sums(rule, frame, 9)) == (None, 1)
+    assert (Rule.settlement_slots(rule, frame), Rule.num_sums(rule, frame)) == (None, 1)
     assert (rule.target, rule.hides_clients) == (None, False)
     assert (rule.can_continue(9, 3), rule.sum_budget(frame, 9, 3), rule.heaviest) == (
         False,

@@ -69,7 +69,7 @@ class Settle(Awaiting):
         """Add up the contributions; a node that misses an exchange leaves the epoch."""
         registered = self.registered
         terms = registered.joined.invitation.terms
-        num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
+        num_sums = terms.rule.num_sums(terms.frame)
         is_last = registered.last_sum.number + 1 >= num_sums
         size = 0 if is_last else terms.vault.vector_bytes(SETTLEMENT)
 
