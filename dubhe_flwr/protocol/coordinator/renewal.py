@@ -29,24 +29,23 @@ def _too_many_unregistered(context: Context, epoch: Epoch) -> bool:
 
     Lost nodes count only after a while, because a retry at once may fail for the same reason.
     """
-    settings, present = context.settings, context.round.present
-    counted = present - epoch.invitation.left_out
+    settings, present, invited = context.settings, context.round.present, epoch.invitation
+    counted = present - invited.left_out
     registered = counted.intersection(epoch.aliases) - epoch.failed
-    num_registered, num_new = len(registered), len(counted - epoch.invitation.asked)
-    room = settings.max_registered - num_registered
+    room = settings.max_registered - len(registered)
+    a_while = -(-settings.registration_interval // 5)
+    if context.server_round >= epoch.first_round + a_while:
+        unregistered = counted - registered - invited.declined
+    else:
+        unregistered = counted - invited.asked
     many = max(settings.min_cohort, settings.max_unregistered * len(counted))
-    if min(room, num_new) >= many:
+    if min(room, len(unregistered)) >= many:
         return True
     # If nodes have left, fewer than the quorum or K may remain. In that case, fewer new nodes are
     # enough to start a new registration, and nodes left out of the sample count as new.
-    num_gone = len(epoch.aliases) - len(epoch.failed) - num_registered
-    num_others = len(present - (epoch.invitation.asked - epoch.invitation.left_out))
-    possible = num_registered + min(room, num_others)
+    others = present - invited.asked
+    num_gone = len(epoch.aliases) - len(epoch.failed) - len(registered)
+    possible = len(registered) + min(room, len(others))
     needed = (settings.least_nodes, settings.num_participants)
-    saves = any(num_registered < number <= possible for number in needed)
-    if saves and num_others + num_gone >= settings.min_cohort:
-        return True
-    a_while = -(-settings.registration_interval // 5)
-    num_unregistered = len(counted - registered - epoch.invitation.declined)
-    has_lasted = context.server_round >= epoch.first_round + a_while
-    return has_lasted and min(room, num_unregistered) >= many
+    saves = any(len(registered) < number <= possible for number in needed)
+    return saves and len(others) + num_gone >= settings.min_cohort
