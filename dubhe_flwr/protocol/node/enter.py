@@ -61,9 +61,9 @@ def join(
     num_classes = None if counts is None else len(counts)
     told = counts if request.in_the_clear and policy.willing is None else None
     reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature, told)
-    joined = None
+    joined, budget = None, memory.budget
     if counts is not None:
-        budget = memory.budget.of(counts)
+        budget = budget.of(counts)
         joined = Membership(
             header.epoch,
             header.sequence,
@@ -74,7 +74,6 @@ def join(
             earlier=memory.earlier(request),
         )
     epochs = (memory.epochs + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
-    budget = memory.budget if joined is None else joined.budget
     return reply, Memory(header.sequence, epochs, allowance, joined, budget)
 
 

@@ -250,8 +250,7 @@ class Memory(Hidden):
 
     def remembers(self, epoch: bytes) -> bool:
         """Return whether the node was asked to join that epoch before."""
-        starts = range(0, len(self.epochs), EPOCH_ID_BYTES)
-        return any(self.epochs[start : start + EPOCH_ID_BYTES] == epoch for start in starts)
+        return epoch in split(self.epochs, EPOCH_ID_BYTES)
 
     def earlier(self, announced: JoinRequest) -> tuple[float, ...]:
         """Return the rule's state after the epoch that `announced` continues, if known."""
