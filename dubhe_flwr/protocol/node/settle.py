@@ -30,7 +30,21 @@ def settle(
     registered, rule_sum = registration_of(joined), request.rule_sum
     _check(joined, registered, rule_sum)
     keep(replace(joined, registered=replace(registered, has_refused=True)))
-    outcome, reading = _read(policy, joined, registered, request)
+    before = registered.reading
+    num_registered = rule_sum.num_clients if before is None else before.num_registered
+    try:
+        outcome = _outcome(policy, joined, request, num_registered)
+    except UnprovenError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a rule may raise anything
+        if not isinstance(error, DubheError):
+            warn_once("dubhe: the rule %r raised %s.", joined.announced.rule, where_raised(error))
+        raise RefusedError(INVALID_SUM) from None
+    reading = Reading(rule_sum.number + 1, num_registered, rule_sum.num_clients)
+    if isinstance(outcome, Settled):
+        reading = replace(reading, probability=float(outcome.probability))
+    else:
+        reading = replace(reading, state=outcome.state)
     joined = replace(joined, registered=replace(registered, reading=reading))
     if isinstance(outcome, Settled):
         keep(replace(joined, state=outcome.state) if outcome.state else joined)
@@ -71,61 +85,32 @@ def share_of_budget(joined: Membership, weight: float, num_clients: int) -> floa
     return 0.0 if most is None else max(1.0, min(weight, terms.rule.heaviest)) ** 2 / most
 
 
-def _read(
-    policy: NodePolicy, joined: Membership, registered: Registration, request: SettleRequest
-) -> tuple[Settled | Unsettled, Reading]:
-    """Read a sum, and return the rule's outcome; refuse an invalid sum without any detail."""
-    reading, rule_sum = registered.reading, request.rule_sum
-    num_registered = rule_sum.num_clients if reading is None else reading.num_registered
-    try:
-        own = own_of(policy, joined, registered, num_registered, rule_sum.number + 1)
-        outcome = _outcome(own, joined, registered, request, num_registered)
-        read = Reading(rule_sum.number + 1, num_registered, rule_sum.num_clients)
-        if isinstance(outcome, Settled):
-            return outcome, replace(read, probability=float(outcome.probability))
-        return outcome, replace(read, state=outcome.state)
-    except UnprovenError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a rule may raise anything
-        if not isinstance(error, DubheError):
-            where = where_raised(error)
-            warn_once("dubhe: the rule %r raised %s.", joined.announced.rule, where)
-        raise RefusedError(INVALID_SUM) from None
-
-
 def _outcome(
-    own: Own,
-    joined: Membership,
-    registered: Registration,
-    request: SettleRequest,
-    num_registered: int,
+    policy: NodePolicy, joined: Membership, request: SettleRequest, num_registered: int
 ) -> Settled | Unsettled:
-    """Decrypt a sum and return the rule's outcome."""
-    terms, announced, reading = joined.terms, joined.announced, registered.reading
-    number, num_clients = request.rule_sum.number, request.rule_sum.num_clients
+    """Decrypt a sum and take the rule's next step."""
+    registered, rule_sum = registration_of(joined), request.rule_sum
+    terms, reading, number = joined.terms, registered.reading, rule_sum.number
+    own = own_of(policy, joined, registered, num_registered, number + 1)
     population, deviations = population_and_noise(
-        joined, number, num_clients, num_registered, registered.num_joined
+        joined, number, rule_sum.num_clients, num_registered, registered.num_joined
     )
-    opened = request.rule_sum.sums + (request.proofs or b"")
+    opened = rule_sum.sums + (request.proofs or b"")
     name = sum_name_of(number)
-    sums = decrypted_sum(terms.vault, registered.keys, name, opened, num_clients).copy()
-    if announced.in_the_clear and deviations is not None:
+    sums = decrypted_sum(terms.vault, registered.keys, name, opened, rule_sum.num_clients).copy()
+    if joined.announced.in_the_clear and deviations is not None:
         for place in range(population.num_members):
             sums += simulated_noise(joined, deviations, number, place)
-    outcome = terms.rule.settle(
-        own,
-        population,
-        registered.state if reading is None else reading.state,
-        sums,
-    )
+    state = registered.state if reading is None else reading.state
+    outcome = terms.rule.settle(own, population, state, sums)
     if isinstance(outcome, Unsettled):
-        fits = number + 1 < terms.rule.num_sums(terms.frame, num_registered)
+        fits = number + 1 < terms.rule.num_sums(terms.frame)
         fault = "is not settled after its last sum"
     else:
         fits = 0.0 <= outcome.probability <= 1.0
         fault = "returned a probability outside 0 to 1"
     if not fits:
-        warn_once("dubhe: the rule %r %s.", announced.rule, fault)
+        warn_once("dubhe: the rule %r %s.", joined.announced.rule, fault)
         raise RefusedError(INVALID_SUM)
     return outcome
 
