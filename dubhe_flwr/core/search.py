@@ -59,15 +59,13 @@ def search_contribution(distribution: ArrayLike, probabilities: ArrayLike) -> ND
 def best_candidate(sums: ArrayLike) -> int:
     """Return the candidate with the smallest ``||E[p_o] - p_u||_1``; ties go to the first.
 
-    The sums of all clients' contributions have shape (n, C + 1). Raises `SettingsError` if no
-    client would take part under one of the candidates.
+    The sums of all clients' contributions have shape (n, C + 1). The last column, the expected
+    number of participants under each candidate, must be above 0.
 
     >>> best_candidate([[30, 10, 40], [11, 10, 21], [5, 5, 10]])
     2
     """
     rows = np.asarray(sums, dtype=np.int64).tolist()
-    if any(row[-1] <= 0 for row in rows):
-        raise SettingsError("A candidate has no participants; sum the contributions of clients.")
     distances = [
         sum(abs(Fraction(share, expected) - Fraction(1, len(shares))) for share in shares)
         for *shares, expected in rows
