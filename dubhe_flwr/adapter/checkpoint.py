@@ -11,13 +11,8 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 from flwr.common import Parameters
 
-from dubhe_flwr.adapter.durable import replacing
+from dubhe_flwr.adapter.durable import lock, replacing
 from dubhe_flwr.errors import CheckpointError
-
-try:
-    import fcntl
-except ImportError:  # on Windows, two runs in one folder go unnoticed
-    fcntl = None  # type: ignore[assignment]
 
 _FILE: Final = "checkpoint.npz"
 _LOCK: Final = ".lock"
@@ -140,8 +135,7 @@ def _lock(path: Path) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     place = os.fstat(descriptor).st_dev, os.fstat(descriptor).st_ino
     try:
-        if fcntl is not None and place not in _locked:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if place not in _locked and lock(descriptor, waits=False):
             _locked.add(place)
             return
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Replaces a file so that a crash at any moment leaves either the old or the new content."""
+"""Files that survive a crash, and locks that keep other processes from them."""
 
 import os
 from collections.abc import Iterator
@@ -6,6 +6,11 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO
+
+try:
+    import fcntl
+except ImportError:  # on Windows, two processes that use one folder go unnoticed
+    fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
@@ -23,6 +28,18 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         os.fsync(file.fileno())
     unfinished.replace(path)
     _flush_folder(path.parent)
+
+
+def lock(descriptor: int, *, waits: bool) -> bool:
+    """Lock an open file until it is closed; return False on Windows, where this does nothing.
+
+    If another process holds the lock, waits or raises `BlockingIOError`. Raises another `OSError`
+    on network file systems that have no locks.
+    """
+    if fcntl is None:
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+    return True
 
 
 def _flush_folder(path: Path) -> None:

@@ -11,15 +11,10 @@ from typing import Any, Final
 
 from flwr.app import Context
 
-from dubhe_flwr.adapter.durable import replacing
+from dubhe_flwr.adapter.durable import lock, replacing
 from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.errors import MalformedMessageError, RefusedError
 from dubhe_flwr.protocol.node.memory import Ledger
-
-try:
-    import fcntl
-except ImportError:  # on Windows, two runs at once may lose counts
-    fcntl = None  # type: ignore[assignment]
 
 StateDir = str | os.PathLike[str] | Callable[[Context], str | os.PathLike[str]]
 """A folder, or a function that finds it, for instance from the node config."""
@@ -45,11 +40,11 @@ def open_ledger(folder: Path, identity: str = "") -> Iterator[tuple[Ledger, Save
     file = folder / ledger_name(identity)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise _unusable(folder, error) from None
     try:
-        _wait_for(lock, folder)
+        _wait_for(descriptor, folder)
         before = _read(file)
 
         def save(ledger: Ledger) -> None:
@@ -58,15 +53,13 @@ def open_ledger(folder: Path, identity: str = "") -> Iterator[tuple[Ledger, Save
 
         yield before, save
     finally:
-        os.close(lock)
+        os.close(descriptor)
 
 
-def _wait_for(lock: int, folder: Path) -> None:
-    """Wait until no other run holds the lock; some network file systems have no locks."""
-    if fcntl is None:
-        return
+def _wait_for(descriptor: int, folder: Path) -> None:
+    """Wait until no other run holds the lock; a node needs one, or two runs would lose counts."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock(descriptor, waits=True)
     except OSError as error:
         raise _unusable(folder, error) from None
 

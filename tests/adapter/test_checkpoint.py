@@ -80,7 +80,7 @@ def test_without_locks_a_checkpoint_is_written(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", no_folder)
-        patch.setattr("dubhe_flwr.adapter.checkpoint.fcntl", None)
+        patch.setattr("dubhe_flwr.adapter.durable.fcntl", None)
         assert travelled(5, tmp_path / "windows") == 5
 
     def no_locks(*_arguments: Any) -> None:
