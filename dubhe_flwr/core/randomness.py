@@ -9,7 +9,8 @@ encryption do not come from here, but from the operating system.
 import hashlib
 import json
 import secrets
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +23,9 @@ _TRIES_OF_A_KEY: Final = 32
 """Number of tries of a round that draw their numbers from one key."""
 
 
+ItemT = TypeVar("ItemT")
+
+
 def generator(seed: int, *path: str | int) -> np.random.Generator:
     """Return the generator for a seed and a path; the path says what the numbers are for.
 
@@ -32,6 +36,15 @@ def generator(seed: int, *path: str | int) -> np.random.Generator:
     False
     """
     return _generator_of(_key(seed, *path))
+
+
+def shuffled(items: Sequence[ItemT], seed: int, *path: str | int) -> list[ItemT]:
+    """Return the items in a random order, which the seed and the path fix.
+
+    >>> shuffled("abcd", 7, "agents", 1) == shuffled("abcd", 7, "agents", 1)
+    True
+    """
+    return [items[index] for index in generator(seed, *path).permutation(len(items))]
 
 
 def simulated_draws(

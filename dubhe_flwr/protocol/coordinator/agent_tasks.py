@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dubhe_flwr.core.determination import Clients, Mask, far_apart, fill_or_trim
-from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.core.randomness import generator, shuffled
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, DrawnRound
 
@@ -48,12 +48,12 @@ def agent_task_of(
     because the sums that it has seen may differ from this round's by only a few clients.
     """
     registered, num_tries = epoch.registered, drawn.decisions.shape[1]
-    order = generator(seed, "agents", epoch.first_round).permutation(len(registered))
+    order = shuffled(range(len(registered)), seed, "agents", epoch.first_round)
     turn = (server_round - epoch.first_round) % len(registered)
-    turns = sorted(np.roll(order, -turn), key=lambda index: registered[index] in epoch.num_sums)
+    in_turn = [*order[turn:], *order[:turn]]
     agents = (
-        int(index)
-        for index in turns
+        index
+        for index in sorted(in_turn, key=lambda index: registered[index] in epoch.num_sums)
         if drawn.available[index]
         and epoch.num_sums.get(registered[index], 0) + num_tries <= epoch.sums_per_agent
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NoReturn
 
-from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.core.randomness import shuffled
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
 from dubhe_flwr.protocol.coordinator.dropped_replies import WAIT, dropped, remedy
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
@@ -136,8 +136,7 @@ class Context:
         Nodes that know how the last epoch ended come first. Each epoch that failed in this round
         moves the first of the line to its end, since it may be the cause.
         """
-        lots = generator(self.run.seed, "keygen", self.server_round).permutation(len(node_ids))
-        drawn = (node_ids[lot] for lot in lots)
+        drawn = shuffled(node_ids, self.run.seed, "keygen", self.server_round)
         line = sorted(drawn, key=lambda node_id: node_id not in self.run.settled)
         start = self.round.num_renewals % max(1, len(line))
         return (*line[start:], *line[:start])

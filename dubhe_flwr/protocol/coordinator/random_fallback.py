@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.core.randomness import shuffled
 from dubhe_flwr.errors import DubheError, QuorumError, SettingsError
 from dubhe_flwr.protocol.coordinator.context import Context, GivenUpError, Planned
 from dubhe_flwr.protocol.coordinator.dropped_replies import remedy
@@ -61,11 +61,9 @@ def _by_chance(context: Context, epoch: Epoch | None, error: DubheError) -> tupl
     if this_round.present <= run.declined and remedy(this_round.reports):
         raise _failure(context, str(error)) from None
     order = context.in_order(here)
-    lots = generator(run.seed, "fallback", run.server_round).permutation(len(order)).tolist()
-    drawn = sorted(
-        (order[lot] for lot in lots), key=lambda node_id: node_id not in this_round.willing
-    )
-    first = frozenset(drawn[: context.settings.num_participants])
+    drawn = shuffled(order, run.seed, "fallback", run.server_round)
+    line = sorted(drawn, key=lambda node_id: node_id not in this_round.willing)
+    first = frozenset(line[: context.settings.num_participants])
     chosen = tuple(filter(first.__contains__, order))
     context = context.noted(f"{error} {_BY_CHANCE if chosen else _SKIPPED}")
     plan = Plan(

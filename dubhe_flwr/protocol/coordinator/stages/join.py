@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Final
 
-from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.core.randomness import generator, shuffled
 from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.dropped_replies import NOT_SIGNED
@@ -17,9 +17,9 @@ from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, accept_replies, alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.vaults.committee import CANDIDATES
-from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
+from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import (
-    COMMITTEE,
+    COMMITTEE_SIZE,
     JoinReply,
     JoinRequest,
     JoinStatus,
@@ -81,8 +81,7 @@ class Join(Awaiting):
         the first keys; the sample is taken from the nodes that join.
         """
         run, present = context.run, context.in_order(context.round.present)
-        lots = generator(run.seed, "sample", context.server_round).permutation(len(present))
-        drawn = tuple(present[lot] for lot in lots)
+        drawn = tuple(shuffled(present, run.seed, "sample", context.server_round))
         if run.num_refused_epochs:
             context = context.noted(
                 f"Epochs refused in a row: {run.num_refused_epochs}; the next one takes "
@@ -186,7 +185,7 @@ def _num_taken(settings: Settings, num_present: int, num_refused: int) -> int:
     committee, nor fewer than K unless K is more than half of the nodes.
     """
     number = min(num_present, settings.max_registered)
-    least = max(settings.least_nodes, COMMITTEE, min(settings.num_participants, number // 2))
+    least = max(settings.least_nodes, COMMITTEE_SIZE, min(settings.num_participants, number // 2))
     return min(number, max(least, number >> num_refused))
 
 
@@ -227,7 +226,7 @@ def _committee(
         if ranks.get(node_id, 0) < CANDIDATES
     }
     line = sorted(lots, key=lambda n: (ranks.get(n, n not in settled), lots[n]))
-    threes: list[tuple[int, ...]] = [*combinations(line[:CANDIDATES], COMMITTEE)]
+    threes: list[tuple[int, ...]] = [*combinations(line[:CANDIDATES], COMMITTEE_SIZE)]
     threes = threes or [tuple(line)]
     # The first and the last choice have no node in common if there are six, and so on inwards.
     turns = [three for pair in zip(threes, reversed(threes), strict=True) for three in pair]
