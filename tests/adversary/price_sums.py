@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.prices import UNIT, PriceDesign, PriceState
 from dubhe_flwr.core.randomness import gaussian
-from dubhe_flwr.protocol.wire.messages import COMMITTEE
+from dubhe_flwr.protocol.wire.messages import COMMITTEE_SIZE
 from dubhe_flwr.rules import Frame, Prices
 
 Floats = NDArray[np.float64]
@@ -162,10 +162,10 @@ class Readings:
         entered = present & ~self._is_spent
         self.spent += entered * self.cost
         self.left -= self.cost
-        parties, share = (COMMITTEE, 1.0) if self.committee else (number, 2.0 / number)
+        parties, share = (COMMITTEE_SIZE, 1.0) if self.committee else (number, 2.0 / number)
         scaled = np.tile(deviations, parties) * (UNIT * share**0.5)
         noise = gaussian(scaled, self.rng.random((2, scaled.size))).reshape(parties, -1)
-        of_all = np.zeros((COMMITTEE if self.committee else len(present), deviations.size))
+        of_all = np.zeros((COMMITTEE_SIZE if self.committee else len(present), deviations.size))
         of_all[... if self.committee else present] = noise / UNIT
         logit, variance = self._logit(state), deviations**2 * share
         told = Sum(opening, logit, np.zeros(0), variance, of_all, parties, present, entered)

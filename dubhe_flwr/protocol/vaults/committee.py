@@ -54,7 +54,7 @@ from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
 from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
-    COMMITTEE,
+    COMMITTEE_SIZE,
     PUBLIC_KEY_BYTES,
     Appointment,
     AppointReply,
@@ -70,7 +70,7 @@ from dubhe_flwr.protocol.wire.statements import (
     parameters_digest,
 )
 
-CANDIDATES: Final = 2 * COMMITTEE
+CANDIDATES: Final = 2 * COMMITTEE_SIZE
 """The members of a committee are among this many trusted keys at the top of the list."""
 
 UNUSABLE_GROUP_KEY: Final = "The group key does not open, or is not the one that was announced."
@@ -78,7 +78,7 @@ UNUSABLE_GROUP_KEY: Final = "The group key does not open, or is not the one that
 
 UNPROVEN: Final = tuple(
     f"Member {place + 1} of the committee has not proved the sum to this node."
-    for place in range(COMMITTEE)
+    for place in range(COMMITTEE_SIZE)
 )
 """A node's complaints about each member, which the server recognizes, too."""
 
@@ -106,17 +106,15 @@ class Member(Hidden):
 class Committee(Vault):
     """Hides numbers from everyone except all three members together."""
 
-    num_members = COMMITTEE
-
     # --- a member ---------------------------------------------------------------------------------
 
     def appoint(self, seat: Seat, request: AppointRequest) -> tuple[AppointReply, Member]:
         """Check who joined and who opens sums, and agree on pads with every node."""
         announced, own = self.announced, seat.delivery_key
-        self.check_nodes(request.roster, least=max(announced.min_cohort, COMMITTEE))
+        self.check_nodes(request.roster, least=max(announced.min_cohort, COMMITTEE_SIZE))
         keys = request.roster.keys
         places = request.members
-        fits = len(set(places)) == len(places) == COMMITTEE
+        fits = len(set(places)) == len(places) == COMMITTEE_SIZE
         if not fits or min(places) < 0 or max(places) >= len(keys):
             raise RefusedError("A committee has three members among the nodes that joined.")
         member_keys = [keys[place] for place in places]
@@ -195,7 +193,7 @@ class Committee(Vault):
         if bits[member.num_joined :].any():
             raise RefusedError("The sum covers nodes that did not join.")
         number = int(bits.sum())
-        if number < max(self.announced.min_cohort, -(-member.num_joined // 2)):
+        if number < self.announced.least_clients(member.num_joined):
             raise RefusedError(f"A sum over {number} of {member.num_joined} nodes is refused.")
         if member.covered:
             before = np.unpackbits(np.frombuffer(member.covered, np.uint8))
@@ -241,7 +239,7 @@ class Committee(Vault):
             self._check_members(seat, seat.pinned, appointed, request)
         own, scope = seat.delivery_key, self._scope(seat.epoch, appointed.roster)
         member_keys = list(split(appointed.member_keys, PUBLIC_KEY_BYTES))
-        if len(set(member_keys)) < COMMITTEE:
+        if len(set(member_keys)) < COMMITTEE_SIZE:
             raise RefusedError("A committee has three members.")
         try:
             made = own.decrypt(appointed.sealed_key, _group_info(scope, own.public_bytes))
@@ -277,8 +275,8 @@ class Committee(Vault):
         group, *pad_keys = split(keys, pads.KEY_BYTES)
         number = self.fields[sum_name.field].number
         size, sealed_size = self.vector_bytes(sum_name.field), self._sealed_bytes(sum_name.field)
-        parts_end = size + DIGEST_BYTES + COMMITTEE * sealed_size
-        if len(total) != parts_end + COMMITTEE * pads.PROOF_BYTES:
+        parts_end = size + DIGEST_BYTES + COMMITTEE_SIZE * sealed_size
+        if len(total) != parts_end + COMMITTEE_SIZE * pads.PROOF_BYTES:
             raise DecryptionError
         summed, covered = total[:size], total[size : size + DIGEST_BYTES]
         cipher = AESGCM(_release_key(group, sum_name, covered, summed))
@@ -297,8 +295,8 @@ class Committee(Vault):
                 parts.append(cipher.decrypt(_nonce(place), part, None))
             except InvalidTag:
                 raise DecryptionError from None
-        read = pads.read(b"".join([summed, *parts]), (1 + COMMITTEE) * (number + 1))
-        vectors = read.reshape(1 + COMMITTEE, -1)
+        read = pads.read(b"".join([summed, *parts]), (1 + COMMITTEE_SIZE) * (number + 1))
+        vectors = read.reshape(1 + COMMITTEE_SIZE, -1)
         vector = pads.difference(vectors[0], pads.total(vectors[1:]))
         sums = pads.untagged(vector, _factors(group, sum_name, number))
         return self.fields[sum_name.field].check_sum(sums, num_clients)
@@ -308,7 +306,7 @@ class Committee(Vault):
     ) -> None:
         """Check that three trusted nodes that may be members have signed their appointment."""
         signatures = list(split(appointed.signatures or b"", SIGNATURE_BYTES))
-        if len(signatures) != COMMITTEE:
+        if len(signatures) != COMMITTEE_SIZE:
             raise UntrustedError("The members of the committee have not signed.")
         ranks = []
         for place, signature in enumerate(signatures):

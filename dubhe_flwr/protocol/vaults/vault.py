@@ -64,6 +64,8 @@ class Vault(ABC):
         The announced parameters of the epoch.
     fields : mapping of str to Slots
         The shapes of the vectors to add up, by name.
+    num_members : int (default: 0)
+        Members of the committee, each of which adds noise to a sum; 0 if every node adds noise.
 
     Raises
     ------
@@ -71,12 +73,12 @@ class Vault(ABC):
         If the vault cannot hold such vectors.
     """
 
-    num_members: int = 0
-    """Members of the committee, each of which adds noise to a sum; 0 if every node adds noise."""
-
-    def __init__(self, announced: JoinRequest, fields: Mapping[str, Slots]) -> None:
+    def __init__(
+        self, announced: JoinRequest, fields: Mapping[str, Slots], num_members: int = 0
+    ) -> None:
         self.announced = announced
         self.fields = fields
+        self.num_members = num_members
         for slots in fields.values():
             slots.check_bits(announced.max_clients)
 

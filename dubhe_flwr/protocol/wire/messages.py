@@ -31,7 +31,7 @@ __all__ = [  # re-exported
 
 MAX_DRAWS: Final = 2**16
 """Largest number of draws in a message; it bounds memory before a node checks its daily limit."""
-COMMITTEE: Final = 3
+COMMITTEE_SIZE: Final = 3
 """Number of members of a committee."""
 _MAX_ALIAS_BYTES: Final = 256
 _MAX_FINDING: Final = 64
@@ -186,7 +186,7 @@ class Appointment:
     signatures: bytes | None = None  # the members', in their order
 
     def __post_init__(self) -> None:
-        fits = len(self.member_keys) == COMMITTEE * PUBLIC_KEY_BYTES
+        fits = len(self.member_keys) == COMMITTEE_SIZE * PUBLIC_KEY_BYTES
         require(fits, "A committee must have three members.")
         digests = {len(self.roster), len(self.group_digest)}
         require(digests == {DIGEST_BYTES}, "A digest must have 32 bytes.")

@@ -13,7 +13,7 @@ from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Rule, announced_rule
 from dubhe_flwr.protocol.vaults import SumName, Vault, vault_of
 from dubhe_flwr.protocol.wire.announced import VaultName
-from dubhe_flwr.protocol.wire.messages import COMMITTEE, JoinRequest
+from dubhe_flwr.protocol.wire.messages import COMMITTEE_SIZE, JoinRequest
 from dubhe_flwr.protocol.wire.roster import LARGEST_WEIGHT
 
 REGISTRATION: Final = "registration"
@@ -50,11 +50,16 @@ class Terms:
                 SETTLEMENT: self.rule.settlement_slots(self.frame),
             }
             fields = {name: shape for name, shape in slots.items() if shape is not None}
-            self.vault: Vault = vault_of(announced, fields)
-            if announced.in_the_clear and has_committee(self.rule, announced.has_agent):
-                self.vault.num_members = COMMITTEE
+            self.vault: Vault = vault_of(announced, fields, self._num_members())
         except SettingsError as error:
             raise RefusedError(f"The terms of the epoch are invalid: {error}") from None
+
+    def _num_members(self) -> int:
+        """Return the number of committee members that add noise, also in a simulation of them."""
+        plays_committee = self.announced.in_the_clear and has_committee(
+            self.rule, self.announced.has_agent
+        )
+        return COMMITTEE_SIZE if self.announced.has_committee or plays_committee else 0
 
     def weighted_distribution(self, own: Own) -> NDArray[np.int64]:
         """Return what a node registers for determination: ``w p_l`` and ``w ||p_l||^2``."""

@@ -13,7 +13,7 @@ from dubhe_flwr.core.determination import volunteers_of
 from dubhe_flwr.core.distribution import distance_to_uniform, label_distribution
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol.node.memory import LabelBudget
-from dubhe_flwr.protocol.vaults.committee import Committee
+from dubhe_flwr.protocol.wire.messages import COMMITTEE_SIZE
 from dubhe_flwr.rules import Frame, Own, Population, Prices
 from dubhe_lab.data.federation import half_normal_proportions
 from dubhe_lab.data.partition import client_distributions
@@ -67,7 +67,7 @@ def _measure(
     proportions = half_normal_proportions(_CLASSES, 10.0)
     counts = client_distributions(2 * number, proportions, emd, rng)
     frame = Frame(_CLASSES, number)
-    first = Population(frame, number, participants, volunteers, Committee.num_members)
+    first = Population(frame, number, participants, volunteers, COMMITTEE_SIZE)
     later = replace(first, frame=replace(frame, continues=True))
     owns = [Own(row, rng=rng) for row in counts]
     openings = np.array([rule.contribution(own, first) for own in owns])

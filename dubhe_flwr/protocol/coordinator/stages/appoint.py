@@ -10,7 +10,7 @@ from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.committee import CANDIDATES, SEALED_GROUP_KEY_BYTES
 from dubhe_flwr.protocol.wire.messages import (
-    COMMITTEE,
+    COMMITTEE_SIZE,
     Appointment,
     AppointReply,
     AppointRequest,
@@ -29,13 +29,13 @@ class Appoint(Awaiting):
     @classmethod
     def begin(cls, context: Context, joined: JoinedNodes) -> tuple[Context, "Appoint | Join"]:
         """Ask three of the nodes that joined to be the committee."""
-        context.check_quorum(len(joined.replies), "part of the epoch", None, least=COMMITTEE)
+        context.check_quorum(len(joined.replies), "part of the epoch", None, least=COMMITTEE_SIZE)
         members = joined.committee
-        if len(members) < COMMITTEE:
+        if len(members) < COMMITTEE_SIZE:
             context.give_up(
                 f"{len(members)} of the first {CANDIDATES} trusted keys belong to nodes that "
-                f"joined, but a committee needs {COMMITTEE} members; at the top of the file of "
-                "trusted keys, list the keys of nodes that are always connected.",
+                f"joined, but a committee needs {COMMITTEE_SIZE} members; at the top of the file "
+                "of trusted keys, list the keys of nodes that are always connected.",
                 None,
             )
         if joined.is_continued and not context.run.settled.issuperset(members):
