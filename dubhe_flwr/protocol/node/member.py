@@ -51,7 +51,7 @@ def _noise(
     )
     if deviations is None:
         return None
-    if policy.simulated and joined.announced.simulated:
+    if policy.seed_in(joined.announced) is not None:
         return simulated_noise(joined, deviations, request.number, member.place)
     return _vault(joined).own_noise(member, request, deviations)
 

@@ -91,6 +91,10 @@ class NodePolicy(Limits):
     pinned: PinnedKeys | None = None
     exact_sums: bool = False
 
+    def seed_in(self, epoch: JoinRequest) -> int | None:
+        """Return the seed of the node's random numbers in an epoch; None unless both simulate."""
+        return epoch.simulation_seed if self.simulated else None
+
 
 def is_willing(policy: NodePolicy, server_round: int) -> bool:
     """Ask the owner whether the node trains in a round (round 0: at all); an error means no.

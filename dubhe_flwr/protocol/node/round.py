@@ -93,8 +93,8 @@ def _draws(
 ) -> NDArray[np.float64]:
     """Return uniform numbers, shape (T, H), by round and try."""
     shape = request.num_rounds, request.num_tries
-    seed = joined.announced.simulation_seed
-    if policy.simulated and seed is not None:
+    seed = policy.seed_in(joined.announced)
+    if seed is not None:
         return simulated_draws(seed, policy.alias, request.first_round, *shape)
     return private_draws(shape[0] * shape[1]).reshape(shape)
 

@@ -63,8 +63,8 @@ def own_of(
     number: int,
 ) -> Own:
     """Return what the rule is told about the node; `number` counts sums, from 0."""
-    seed = joined.announced.simulation_seed
-    if policy.simulated and seed is not None:
+    seed = policy.seed_in(joined.announced)
+    if seed is not None:
         rng = generator(seed, "rounding", policy.alias, joined.sequence, number)
     else:
         rng = np.random.default_rng(secrets.randbits(128))
@@ -189,6 +189,5 @@ def _check(joined: Membership, registered: Registration, rule_sum: RuleSum) -> N
         raise RefusedError("This is not the next sum of the epoch.")
     joining = min(announced.max_clients, registered.num_joined)
     most = joining if reading is None else reading.num_registered
-    least = max(announced.min_cohort, -(-registered.num_joined // 2))
-    if not least <= rule_sum.num_clients <= most:
+    if not announced.least_clients(registered.num_joined) <= rule_sum.num_clients <= most:
         raise RefusedError(f"A sum over {rule_sum.num_clients} clients covers too few or too many.")

@@ -7,8 +7,8 @@ from typing import Final
 from dubhe_flwr.core.determination import volunteers_of
 from dubhe_flwr.protocol.wire.codec import Message, require
 
+EPOCH_ID_BYTES: Final = 16
 _MAX_RULE_BYTES: Final = 2**16
-_EPOCH_ID_BYTES: Final = 16
 
 
 class VaultName(StrEnum):
@@ -66,7 +66,7 @@ class JoinRequest(Message):
         require(self.simulated or not self.in_the_clear, "Real nodes must not send in the clear.")
         fits = not (self.has_committee and self.has_agent)
         require(fits, "A committee must not open sums for an agent.")
-        fits = self.continues is None or len(self.continues) == _EPOCH_ID_BYTES
+        fits = self.continues is None or len(self.continues) == EPOCH_ID_BYTES
         require(fits, "The identity of an epoch has 16 bytes.")
 
     @property
@@ -91,6 +91,13 @@ class JoinRequest(Message):
         over the few clients left out.
         """
         return self.num_participants <= num_registered - self.min_cohort
+
+    def least_clients(self, num_joined: int) -> int:
+        """Return the fewest clients that a sum of the rule may cover: half of those that joined.
+
+        It covers at least `min_cohort` clients in any case.
+        """
+        return max(self.min_cohort, -(-num_joined // 2))
 
     def num_volunteers(self, num_registered: int) -> int:
         """Return ``V``: how many registered clients volunteer for a draw, on average."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from dubhe_flwr.errors import MalformedMessageError, StaleMessageError
+from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
 from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, Message
 
 PROTOCOL_VERSION: Final = 1
 PROTOCOL_TAG: Final = f"dubhe/{PROTOCOL_VERSION}"
 """Every signature and sealed key is bound to this tag and its epoch."""
-EPOCH_ID_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from dubhe_flwr.adapter.transport import send_over_grid
 from dubhe_flwr.clientapp import Willing, register_dubhe
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol import Batch, Stage
-from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
+from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES
+from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import HelloRequest
 from dubhe_flwr.rules import Tries
 from dubhe_flwr.serverapp import Dubhe

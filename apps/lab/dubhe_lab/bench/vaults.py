@@ -18,11 +18,10 @@ from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys, TrustedKeys
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.vaults import Seat, SumName
 from dubhe_flwr.protocol.vaults.committee import SEALED_GROUP_KEY_BYTES, Committee
-from dubhe_flwr.protocol.wire.announced import VaultName
+from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, VaultName
 from dubhe_flwr.protocol.wire.codec import encode, wire_size
-from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import (
-    COMMITTEE,
+    COMMITTEE_SIZE,
     Appointment,
     AppointRequest,
     DeliveredKey,
@@ -136,13 +135,13 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
     public, proofs, num_bytes = b"", None, {}
     actions: dict[str, Callable[[], object]] = {}
     if isinstance(vault, Committee):
-        appoint = AppointRequest(roster, tuple(range(COMMITTEE)))
-        replies = [vault.appoint(seat, appoint) for seat in seats[:COMMITTEE]]
+        appoint = AppointRequest(roster, tuple(range(COMMITTEE_SIZE)))
+        replies = [vault.appoint(seat, appoint) for seat in seats[:COMMITTEE_SIZE]]
         members = [member for _, member in replies]
         actions["prepare"] = lambda: vault.appoint(seats[0], appoint)
         first, signed = replies[0][0], b"".join(reply.signature or b"" for reply, _ in replies)
         sealed = split(first.sealed_keys, SEALED_GROUP_KEY_BYTES)
-        member_keys = b"".join(roster.keys[:COMMITTEE])
+        member_keys = b"".join(roster.keys[:COMMITTEE_SIZE])
         requests = [
             RegisterRequest(
                 number,

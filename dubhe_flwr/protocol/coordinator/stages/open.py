@@ -39,8 +39,8 @@ class Open(Awaiting):
         with_committee = invitation.terms.vault.num_members > 0
         if with_committee:
             # Members would refuse any other sum, which is not their fault.
-            half = -(-len(registered.joined.replies) // 2)
-            context.check_quorum(last.num_clients, "in the sum", None, least=half)
+            least = invitation.announced.least_clients(len(registered.joined.replies))
+            context.check_quorum(last.num_clients, "in the sum", None, least=least)
         members = registered.joined.committee
         if not members:
             # Use up the sequence number that a request to a committee would have.
