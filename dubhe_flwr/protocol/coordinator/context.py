@@ -76,16 +76,24 @@ class Context:
         """The round being planned."""
         return self.run.server_round
 
+    def with_run(self, **changes: Any) -> "Context":
+        """Return the context with other values of some fields of its run."""
+        return replace(self, run=replace(self.run, **changes))
+
+    def with_round(self, **changes: Any) -> "Context":
+        """Return the context with other values of some fields of its round."""
+        return replace(self, round=replace(self.round, **changes))
+
     def noted(self, note: str) -> "Context":
         """Return the context with a note about what did not go as planned."""
-        return replace(self, round=replace(self.round, notes=(*self.round.notes, note)))
+        return self.with_round(notes=(*self.round.notes, note))
 
     def reported(self, report: StageReport) -> "Context":
         """Return the context with another exchange's report, which gets the lost nodes' names."""
         known = {**self.run.aliases, **report.aliases}
         lost = chain.from_iterable(report.lost.values())
         report = replace(report, aliases={n: known[n] for n in lost if n in known})
-        return replace(self, round=replace(self.round, reports=(*self.round.reports, report)))
+        return self.with_round(reports=(*self.round.reports, report))
 
     def batch(
         self, epoch: bytes, stage: Stage, requests: Mapping[int, Message], num_rounds: int = 1
@@ -98,9 +106,9 @@ class Context:
         header = Envelope(epoch=epoch, stage=stage.value, sequence=self.run.sequence + 1)
         return self.counted(num_rounds), Batch(header, requests)
 
-    def counted(self, number: int = 1) -> "Context":
-        """Return the context with `number` more sequence numbers used up."""
-        return replace(self, run=replace(self.run, sequence=self.run.sequence + number))
+    def counted(self, num_used: int = 1) -> "Context":
+        """Return the context with more sequence numbers used up."""
+        return self.with_run(sequence=self.run.sequence + num_used)
 
     def summed(
         self,

@@ -1,6 +1,6 @@
 """Replaces an epoch that nodes refuse, or whose committee failed, in the same round."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Context
@@ -73,19 +73,17 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
         "epoch ends and all nodes register again."
     )
     num_refused = context.run.num_refused_epochs + refused.may_be_a_lie
-    run = replace(context.run, num_refused_epochs=num_refused, continued=None)
-    context = replace(context, run=run)
+    context = context.with_run(num_refused_epochs=num_refused, continued=None)
     return _renewed(with_other_committee(context) if refused.may_be_a_lie else context)
 
 
 def _renewed(context: Context) -> tuple[Context, Join]:
-    this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)
-    return Join.begin(replace(context, round=this_round))
+    return Join.begin(context.with_round(num_renewals=context.round.num_renewals + 1))
 
 
 def with_other_committee(context: Context) -> Context:
     """Have the next epoch ask another committee."""
-    return replace(context, run=replace(context.run, needs_other_committee=True))
+    return context.with_run(needs_other_committee=True)
 
 
 def with_complaints(  # noqa: PLR0917 - one complaint, and where to look for it
