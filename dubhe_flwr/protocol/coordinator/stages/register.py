@@ -12,7 +12,7 @@ from dubhe_flwr.protocol.coordinator.stages.refused import (
     with_complaints,
     with_other_committee,
 )
-from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.plan import Replies, StageReport
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.committee import UNUSABLE_GROUP_KEY
 from dubhe_flwr.protocol.wire.messages import RegisterReply, RuleSum, Stage
@@ -48,11 +48,7 @@ class Register(Awaiting):
     def take(
         self, context: Context, replies: Replies
     ) -> tuple[Context, RegisteredNodes | Keygen | CommitteeLost | Join]:
-        """Add up the registrations; ask another agent if too few nodes could open their key.
-
-        Also asks another agent if most of the nodes that know how the last epoch ended reject this
-        agent's account of it.
-        """
+        """Add up the registrations, unless the agent or the committee has failed."""
         joined, public = self.ready.joined, self.ready.public
         terms = joined.invitation.terms
         fields = [name for name in (REGISTRATION, DISTRIBUTION) if name in terms.vault.fields]
@@ -64,27 +60,12 @@ class Register(Awaiting):
             return None if fits else "wrong size of ciphertexts"
 
         accepted, report = accept_replies(self.batch, replies, refuse)
-        settings, num_joined = context.settings, len(joined.replies)
-        # A key that does not open causes an error reply. A new key would not help silent nodes.
-        too_few = num_joined - report.num_errors < settings.least_nodes
-        failed = too_few or report.num_errors > settings.most_errors(num_joined)
-        if joined.is_continued:
-            settled = context.run.settled & joined.replies.keys()
-            failed |= 2 * len(settled & accepted.keys()) < len(settled)
+        has_failed = self._has_failed(context, accepted, report)
         if joined.committee:
-            first, *others = joined.committee
-            lied = "sealed no usable group key for"
-            context, complaining = with_complaints(
-                context, first, UNUSABLE_GROUP_KEY, lied, replies, report
-            )
-            # No sum opens without the other members.
-            if not set(others).isdisjoint(complaining):
-                return context.reported(report), CommitteeLost((first,))
-            if failed:
-                return context.reported(report), CommitteeLost(joined.committee)
-            if complaining:
-                context = with_other_committee(context)
-        if failed and (self.ready.agents or joined.is_continued):
+            context, lost = self._committee_lost(context, replies, report, has_failed=has_failed)
+            if lost is not None:
+                return context.reported(report), lost
+        elif has_failed and (self.ready.agents or joined.is_continued):
             context = context.reported(report)
             context = context.noted("The key of an agent did not open; another one is asked.")
             return Keygen.ask(context, joined, self.ready.agents)
@@ -94,7 +75,7 @@ class Register(Awaiting):
         }
         add_up = partial(terms.vault.add_up, public, fields)
         context, answered, total = context.summed(add_up, vectors, report, "registered")
-        if (remark := settings.remark(len(answered))) is not None:
+        if (remark := context.settings.remark(len(answered))) is not None:
             context = context.noted(remark)
         return context, RegisteredNodes(
             joined=joined,
@@ -103,3 +84,36 @@ class Register(Awaiting):
             num_registered=len(answered),
             last_sum=RuleSum(total[:size], len(answered), number=0),
         )
+
+    def _has_failed(
+        self, context: Context, accepted: Mapping[int, RegisterReply], report: StageReport
+    ) -> bool:
+        """Return whether too few nodes accept what the agent or committee made for them.
+
+        That is also the case if most of the nodes that know how the last epoch ended reject the
+        account of it that they were given.
+        """
+        joined, settings = self.ready.joined, context.settings
+        num_joined = len(joined.replies)
+        # A key that does not open causes an error reply. A new key would not help silent nodes.
+        too_few = num_joined - report.num_errors < settings.least_nodes
+        if too_few or report.num_errors > settings.most_errors(num_joined):
+            return True
+        settled = context.run.settled & joined.replies.keys()
+        return joined.is_continued and 2 * len(settled & accepted.keys()) < len(settled)
+
+    def _committee_lost(
+        self, context: Context, replies: Replies, report: StageReport, *, has_failed: bool
+    ) -> tuple[Context, CommitteeLost | None]:
+        """Note complaints about the first member; return which members failed, or None."""
+        committee = self.ready.joined.committee
+        first, *others = committee
+        lied = "sealed no usable group key for"
+        context, complaining = with_complaints(
+            context, first, UNUSABLE_GROUP_KEY, lied, replies, report
+        )
+        if not set(others).isdisjoint(complaining):  # no sum opens without the other members
+            return context, CommitteeLost((first,))
+        if has_failed:
+            return context, CommitteeLost(committee)
+        return (with_other_committee(context) if complaining else context), None
