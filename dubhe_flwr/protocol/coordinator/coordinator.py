@@ -19,11 +19,11 @@ outcome. The class of the outcome alone decides what comes next:
 | `Open` | `OpenedSum` | `Settle` |
 | `Open` | `CommitteeLost`; also `Appoint`, `Register` | `Join`, once more in the same round |
 | `Settle` | `RegisteredNodes`: the rule needs another sum | `Open` |
-| `Settle` | `RoundsDrawn`: the rule is settled, and the nodes have drawn | `Determine` |
+| `Settle` | `DrawsTaken`: the rule is settled, and the nodes have drawn | `Determine` |
 | `Settle` | `Refused`: the nodes refuse the epoch | `Join`, once more in the same round |
-| `Participate` | `RoundsDrawn` | `Determine` |
+| `Participate` | `DrawsTaken` | `Determine` |
 | `Participate` | `Refused` | `Join`, once more in the same round |
-| `Determine` | `RoundDetermined` | the plan, and rest |
+| `Determine` | `RoundReady` | the plan, and rest |
 
 `Keygen` may repeat itself, to ask another agent. `Register` goes back to `Keygen` if too few nodes
 could open their key. A stage that has nothing to ask returns its outcome from ``begin``: `Keygen`
@@ -61,9 +61,9 @@ from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, ReadyToRegister
 from dubhe_flwr.protocol.coordinator.stages.open import Open, OpenedSum
 from dubhe_flwr.protocol.coordinator.stages.participate import (
+    DrawsTaken,
     Participate,
-    RoundDetermined,
-    RoundsDrawn,
+    RoundReady,
 )
 from dubhe_flwr.protocol.coordinator.stages.refused import (
     CommitteeLost,
@@ -79,25 +79,25 @@ from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.settings import Settings
 
 
-def _make_key(context: Context, joined: JoinedNodes) -> tuple[Context, Any]:
+def _appoint_or_make_key(context: Context, joined: JoinedNodes) -> tuple[Context, Any]:
     """Appoint a committee, or ask an agent for a key."""
     has_committee = joined.invitation.announced.has_committee
     return (Appoint if has_committee else Keygen).begin(context, joined)
 
 
-def _plan(context: Context, determined: RoundDetermined) -> tuple[Context, Planned]:
+def _plan(context: Context, determined: RoundReady) -> tuple[Context, Planned]:
     """Make the plan, replacing nodes that have left."""
     epoch, server_round = determined.epoch, context.server_round
     ready = epoch.rounds[server_round]
-    here = context.round.eligible
-    num_willing = len(ready.willing(epoch.registered, here))
+    eligible = context.round.eligible
+    num_willing = len(ready.willing(epoch.registered, eligible))
     context.check_quorum(
         num_willing,
         "registered, willing and connected",
         epoch,
         num_ineligible=len(ready.willing(epoch.registered, context.round.present)) - num_willing,
     )
-    chosen = ready.participants(epoch.registered, here, context.run.seed, server_round)
+    chosen = ready.participants(epoch.registered, eligible, context.run.seed, server_round)
     wanted = context.settings.num_participants
     if len(chosen) < wanted:
         context = context.noted(f"Only {len(chosen)} of {wanted} clients can train.")
@@ -120,13 +120,13 @@ def _plan(context: Context, determined: RoundDetermined) -> tuple[Context, Plann
 
 _NEXT: Final[Mapping[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
     RegistrationDue: lambda context, _due: Join.begin(context),
-    JoinedNodes: _make_key,
+    JoinedNodes: _appoint_or_make_key,
     ReadyToRegister: Register.begin,
     RegisteredNodes: Open.begin,
     OpenedSum: Settle.begin,
     Epoch: Participate.begin,
-    RoundsDrawn: Determine.begin,
-    RoundDetermined: _plan,
+    DrawsTaken: Determine.begin,
+    RoundReady: _plan,
     Refused: begin_anew,
     CommitteeLost: appoint_anew,
     Answered: lambda context, answered: answered.stage.take(context, answered.replies),
@@ -188,15 +188,15 @@ class Coordinator(Selector[CoordinatorState]):
         is_first = state.run.sequence == 0  # false in a resumed run
         if is_first and self.settings.on_failure != "random":
             self.settings.check_federation(len(present))
-        here = frozenset(present)
-        may = here if eligible is None or eligible is present else here.intersection(eligible)
-        this_round = RoundProgress(here, may)
+        nodes = frozenset(present)
+        may = nodes if eligible is None or eligible is present else nodes.intersection(eligible)
+        this_round = RoundProgress(nodes, may)
         if (epoch := state.epoch) is not None:
             ahead = {r: ready for r, ready in epoch.rounds.items() if r >= server_round}
             epoch = replace(epoch, rounds=ahead)
             if (ready := ahead.get(server_round)) is not None:
                 willing, unwilling = epoch.ids(ready.available), epoch.ids(ready.unwilling)
-                this_round = RoundProgress(here, may, willing, unwilling)
+                this_round = RoundProgress(nodes, may, willing, unwilling)
         run = replace(state.run, server_round=server_round)
         context = Context(self.settings, run, this_round)
         lasts = epoch is not None and not is_over(context, epoch)
@@ -210,17 +210,17 @@ class Coordinator(Selector[CoordinatorState]):
         eligible: Collection[int],
     ) -> Plan | None:
         """Return the plan, with registered, willing nodes in place of nodes that have left."""
-        here = frozenset(present)
-        may = here.intersection(eligible)
+        nodes = frozenset(present)
+        may = nodes.intersection(eligible)
         if may.issuperset(plan.participants):
             return plan
         if state.epoch is None:
             return None
         context = Context(
-            self.settings, state.run, replace(state.round, present=here, eligible=may)
+            self.settings, state.run, replace(state.round, present=nodes, eligible=may)
         )
         try:
-            _, planned = _plan(context, RoundDetermined(state.epoch))
+            _, planned = _plan(context, RoundReady(state.epoch))
         except QuorumError:
             return None
         return planned.plan

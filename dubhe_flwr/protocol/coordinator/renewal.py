@@ -3,25 +3,37 @@
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.settings import Settings
+from dubhe_flwr.protocol.wire.announced import JoinRequest, sums_per_agent
 
 
-def num_tries_of(settings: Settings, epoch: Epoch) -> int:
+def num_tries_of(settings: Settings, num_registered: int) -> int:
     """Return how many tries a round has: at most one for each sum that an agent may decrypt."""
-    return max(1, min(settings.determined.number, epoch.sums_per_agent))
+    return max(1, min(settings.determined.number, sums_per_agent(num_registered)))
 
 
-def num_rounds_of(settings: Settings, epoch: Epoch) -> int:
-    """Return how many rounds an epoch lasts, at most until all agents have used up their sums."""
-    interval, num_tries = settings.registration_interval, num_tries_of(settings, epoch)
-    if num_tries == 1 or not epoch.announced.allows_tries(epoch.num_registered):
+def num_rounds_of(
+    settings: Settings, announced: JoinRequest, num_registered: int, num_agents: int
+) -> int:
+    """Return how many rounds an epoch lasts, at most until all agents have used up their sums.
+
+    The sum of the registrations covers `num_registered` nodes; `num_agents` of them are left.
+    """
+    interval, num_tries = settings.registration_interval, num_tries_of(settings, num_registered)
+    if num_tries == 1 or not announced.allows_tries(num_registered):
         return interval
-    return min(interval, len(epoch.aliases) * (epoch.sums_per_agent // num_tries))
+    return min(interval, num_agents * (sums_per_agent(num_registered) // num_tries))
+
+
+def end_of(settings: Settings, epoch: Epoch) -> int:
+    """Return the first round after an epoch, unless it ends early."""
+    sizes = epoch.num_registered, len(epoch.registered)
+    return epoch.first_round + num_rounds_of(settings, epoch.announced, *sizes)
 
 
 def is_over(context: Context, epoch: Epoch) -> bool:
     """Return whether nodes have to register again."""
-    end = epoch.first_round + num_rounds_of(context.settings, epoch)
-    return context.server_round >= end or _too_many_unregistered(context, epoch)
+    has_ended = context.server_round >= end_of(context.settings, epoch)
+    return has_ended or _too_many_unregistered(context, epoch)
 
 
 def _too_many_unregistered(context: Context, epoch: Epoch) -> bool:

@@ -11,7 +11,7 @@ from dubhe_flwr.protocol.coordinator.agent_tasks import (
 )
 from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.stages.participate import RoundDetermined, RoundsDrawn
+from dubhe_flwr.protocol.coordinator.stages.participate import DrawsTaken, RoundReady
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.messages import DetermineReply, DetermineRequest, Stage
@@ -24,9 +24,7 @@ class Determine(AwaitingInEpoch):
     tasks: Mapping[int, Mapping[int, AgentTask]]  # by agent and round
 
     @classmethod
-    def begin(
-        cls, context: Context, drawn: RoundsDrawn
-    ) -> tuple[Context, "Determine | RoundDetermined"]:
+    def begin(cls, context: Context, drawn: DrawsTaken) -> tuple[Context, "Determine | RoundReady"]:
         """Ask an agent about each round in which there is a choice."""
         epoch, has_no_agent = drawn.epoch, False
         tasks: dict[int, dict[int, AgentTask]] = {}
@@ -42,13 +40,13 @@ class Determine(AwaitingInEpoch):
         if has_no_agent:
             context = context.noted("No agent is left to choose a try; the first one is used.")
         if not tasks:
-            return context, RoundDetermined(epoch)
+            return context, RoundReady(epoch)
         requests = {agent: _request(epoch, asked) for agent, asked in tasks.items()}
         num_rounds = sum(map(len, tasks.values()))
         context, batch = context.batch(epoch.identity, Stage.DETERMINE, requests, num_rounds)
         return context, cls(batch, epoch, tasks)
 
-    def take(self, context: Context, replies: Replies) -> tuple[Context, RoundDetermined]:
+    def take(self, context: Context, replies: Replies) -> tuple[Context, RoundReady]:
         """Take the agents' answers; a round without an answer uses its first try."""
 
         def refuse(node_id: int, reply: DetermineReply) -> str | None:
@@ -68,7 +66,7 @@ class Determine(AwaitingInEpoch):
             answers = accepted[agent].chosen if agent in accepted else (0,) * len(asked)
             for (server_round, task), chosen in zip(asked.items(), answers, strict=True):
                 epoch = _with_round(epoch, server_round, task, chosen)
-        return context, RoundDetermined(epoch)
+        return context, RoundReady(epoch)
 
 
 def _with_round(epoch: Epoch, server_round: int, tried: TriedRound, chosen: int = 0) -> Epoch:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.renewal import num_rounds_of, num_tries_of
+from dubhe_flwr.protocol.coordinator.renewal import end_of, num_tries_of
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, DrawnRound, drawn_rounds
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
@@ -20,7 +20,7 @@ from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateReque
 
 
 @dataclass(frozen=True)
-class RoundsDrawn:
+class DrawsTaken:
     """Rounds for which the nodes have drawn."""
 
     epoch: Epoch
@@ -28,7 +28,7 @@ class RoundsDrawn:
 
 
 @dataclass(frozen=True)
-class RoundDetermined:
+class RoundReady:
     """The epoch knows who trains in this round."""
 
     epoch: Epoch
@@ -41,21 +41,20 @@ class Participate(AwaitingInEpoch):
     request: ParticipateRequest
 
     @classmethod
-    def begin(
-        cls, context: Context, epoch: Epoch
-    ) -> tuple[Context, "Participate | RoundDetermined"]:
+    def begin(cls, context: Context, epoch: Epoch) -> tuple[Context, "Participate | RoundReady"]:
         """Ask all connected, registered nodes to draw, unless the round is drawn already."""
         ready = epoch.rounds.get(context.server_round)
         if ready is not None and not _may_be_drawn_anew(context, epoch, ready):
-            return context, RoundDetermined(epoch)
-        request = new_draw_request(context, epoch)
-        here = [node_id for node_id in epoch.registered if node_id in context.round.present]
-        context.check_quorum(len(here), "registered and connected", epoch)
-        requests, num_rounds = dict.fromkeys(here, request), request.num_rounds
+            return context, RoundReady(epoch)
+        rounds_left = end_of(context.settings, epoch) - context.server_round
+        request = new_draw_request(context, epoch.num_registered, rounds_left)
+        asked = [node_id for node_id in epoch.registered if node_id in context.round.present]
+        context.check_quorum(len(asked), "registered and connected", epoch)
+        requests, num_rounds = dict.fromkeys(asked, request), request.num_rounds
         context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests, num_rounds)
         return context, cls(batch, epoch, request)
 
-    def take(self, context: Context, replies: Replies) -> tuple[Context, RoundsDrawn | Refused]:
+    def take(self, context: Context, replies: Replies) -> tuple[Context, DrawsTaken | Refused]:
         """Read the draws."""
         epoch, request = self.epoch, self.request
 
@@ -63,22 +62,19 @@ class Participate(AwaitingInEpoch):
             return refused_draws(request, reply)
 
         accepted, report = accept_replies(self.batch, replies, refuse)
-        context = with_declined(context.reported(report), request, accepted)
+        context = with_unwilling(context.reported(report), request, accepted)
         if is_refused(context, report):
             return context, Refused(report)
         epoch = replace(epoch, failed=frozenset(report.lost.get(ERROR_REPLY, ())))
         return accept_draws(context, epoch, request, accepted)
 
 
-def new_draw_request(context: Context, epoch: Epoch) -> ParticipateRequest:
-    """Return a request for draws that begin with this round."""
-    settings, server_round = context.settings, context.server_round
-    num_tries = num_tries_of(settings, epoch)
-    num_rounds = min(
-        settings.rounds_per_draw,
-        epoch.first_round + num_rounds_of(settings, epoch) - server_round,
-    )
-    return ParticipateRequest(server_round, num_rounds, num_tries)
+def new_draw_request(context: Context, num_registered: int, rounds_left: int) -> ParticipateRequest:
+    """Return a request for draws that begin with this round, until the epoch ends."""
+    settings = context.settings
+    num_rounds = min(settings.rounds_per_draw, rounds_left)
+    num_tries = num_tries_of(settings, num_registered)
+    return ParticipateRequest(context.server_round, num_rounds, num_tries)
 
 
 def refused_draws(request: ParticipateRequest, draws: ParticipateReply) -> str | None:
@@ -87,14 +83,14 @@ def refused_draws(request: ParticipateRequest, draws: ParticipateReply) -> str |
     return None if fits else "wrong number of draws"
 
 
-def with_declined(
+def with_unwilling(
     context: Context, request: ParticipateRequest, replies: Mapping[int, ParticipateReply]
 ) -> Context:
     """Return the context, with a record of the nodes that declined this round."""
     unwilling = read_draws(list(replies.values()), request).unwilling[:, 0]
     said_no = {node_id for node_id, declined in zip(replies, unwilling, strict=True) if declined}
     said_no |= context.round.unwilling - replies.keys()
-    return replace(context, round=replace(context.round, unwilling=frozenset(said_no)))
+    return context.with_round(unwilling=frozenset(said_no))
 
 
 def accept_draws(
@@ -102,7 +98,7 @@ def accept_draws(
     epoch: Epoch,
     request: ParticipateRequest,
     replies: Mapping[int, ParticipateReply],
-) -> tuple[Context, RoundsDrawn]:
+) -> tuple[Context, DrawsTaken]:
     """Return the rounds for which nodes drew; give up if too few will train in this one."""
     draws = read_draws(list(replies.values()), request)
     rounds = drawn_rounds(epoch.registered, list(replies), draws, request.first_round)
@@ -112,19 +108,17 @@ def accept_draws(
     this_round = replace(this_round, available=this_round.available & may_train)
     rounds[context.server_round] = this_round
     willing = epoch.ids(np.flatnonzero(this_round.available))
-    context = replace(context, round=replace(context.round, willing=willing))
+    context = context.with_round(willing=willing)
     context.check_quorum(
         len(willing), "registered and willing", epoch, num_ineligible=num_ineligible
     )
-    context = replace(context, run=replace(context.run, num_refused_epochs=0))
-    return context, RoundsDrawn(epoch, rounds)
+    return context.with_run(num_refused_epochs=0), DrawsTaken(epoch, rounds)
 
 
 def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: DeterminedRound) -> bool:
     """Return whether too few nodes of an earlier draw are left, and enough could draw again."""
-    settings = context.settings
-    here = context.round.eligible
-    if len(ready.willing(epoch.registered, here)) >= settings.least_nodes:
+    least, eligible = context.settings.least_nodes, context.round.eligible
+    if len(ready.willing(epoch.registered, eligible)) >= least:
         return False
-    may_draw = here.intersection(epoch.registered) - context.round.unwilling
-    return len(may_draw) >= settings.least_nodes
+    may_draw = eligible.intersection(epoch.registered) - context.round.unwilling
+    return len(may_draw) >= least

@@ -8,18 +8,18 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.renewal import num_rounds_of
 from dubhe_flwr.protocol.coordinator.stages.open import OpenedSum
 from dubhe_flwr.protocol.coordinator.stages.participate import (
-    RoundsDrawn,
+    DrawsTaken,
     accept_draws,
     new_draw_request,
     refused_draws,
-    with_declined,
+    with_unwilling,
 )
 from dubhe_flwr.protocol.coordinator.stages.refused import (
     Refused,
@@ -32,6 +32,7 @@ from dubhe_flwr.protocol.plan import Replies, StageReport
 from dubhe_flwr.protocol.replies import DAYS_LIMIT, accept_replies
 from dubhe_flwr.protocol.vaults.committee import UNPROVEN
 from dubhe_flwr.protocol.wire.messages import (
+    ParticipateReply,
     ParticipateRequest,
     RuleSum,
     SettleReply,
@@ -54,7 +55,8 @@ class Settle(Awaiting):
     def begin(cls, context: Context, opened: OpenedSum) -> tuple[Context, "Settle"]:
         """Send the nodes the last sum, with its proofs if there are any."""
         registered = opened.registered
-        draw_request = new_draw_request(context, _epoch_of(context, registered))
+        num_rounds = _num_rounds(context, registered, len(registered.distributions))
+        draw_request = new_draw_request(context, registered.num_registered, num_rounds)
         request = SettleRequest(registered.last_sum, draw_request)
         requests = dict.fromkeys(registered.distributions, request)
         if opened.proofs:
@@ -65,7 +67,7 @@ class Settle(Awaiting):
 
     def take(
         self, context: Context, replies: Replies
-    ) -> tuple[Context, RegisteredNodes | RoundsDrawn | Refused]:
+    ) -> tuple[Context, RegisteredNodes | DrawsTaken | Refused]:
         """Add up the contributions; a node that misses an exchange leaves the epoch."""
         registered = self.registered
         terms = registered.joined.invitation.terms
@@ -82,23 +84,17 @@ class Settle(Awaiting):
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         draws = {n: reply.draws for n, reply in accepted.items() if reply.draws is not None}
-        context = with_declined(context, self.draw_request, draws)
-        committee = registered.joined.committee
-        all_complaining: list[int] = []
-        for member, complaint in zip(committee, UNPROVEN, strict=False):  # or no committee
-            context, complaining = with_complaints(
-                context, member, complaint, "has not proved the sum to", replies, report
-            )
-            all_complaining += complaining
+        context = with_unwilling(context, self.draw_request, draws)
+        context, has_complaints = self._with_complaints(context, replies, report)
         most = context.settings.most_errors(registered.num_registered)
         num_lost = registered.num_registered - report.accepted
-        are_lied_to = bool(all_complaining) and num_lost > most
+        are_lied_to = has_complaints and num_lost > most
         if is_refused(context, report, are_lied_to=are_lied_to):
-            if committee:
+            if committee := registered.joined.committee:
                 names = ", ".join(registered.joined.aliases[n] for n in committee)
                 context = context.noted(f"The committee was {names}.")
             return context.reported(report), Refused(report, may_be_a_lie=True)
-        if all_complaining:
+        if has_complaints:
             context = with_other_committee(context)
         vectors = {
             node_id: reply.contribution
@@ -107,7 +103,8 @@ class Settle(Awaiting):
         }
         settled = {n: reply for n, reply in accepted.items() if reply.contribution is None}
         if is_last or len(settled) > len(vectors):
-            return self._drawn(context, settled, report.without(vectors, _UNSETTLED))
+            report = report.without(vectors, _UNSETTLED)
+            return self._drawn(context, settled, draws, report)
         context, answered, total = context.summed(
             partial(terms.vault.add_up, registered.public, [SETTLEMENT]),
             vectors,
@@ -117,11 +114,26 @@ class Settle(Awaiting):
         last = RuleSum(total, len(answered), registered.last_sum.number + 1)
         return context, replace(_of(registered, answered), last_sum=last)
 
+    def _with_complaints(
+        self, context: Context, replies: Replies, report: StageReport
+    ) -> tuple[Context, bool]:
+        """Note which members did not prove the sum, and return whether there are any."""
+        committee, found = self.registered.joined.committee, False
+        for member, complaint in zip(committee, UNPROVEN, strict=False):  # or no committee
+            context, complaining = with_complaints(
+                context, member, complaint, "has not proved the sum to", replies, report
+            )
+            found |= bool(complaining)
+        return context, found
+
     def _drawn(
-        self, context: Context, settled: Mapping[int, SettleReply], report: StageReport
-    ) -> tuple[Context, RoundsDrawn]:
+        self,
+        context: Context,
+        settled: Mapping[int, SettleReply],
+        draws: Mapping[int, ParticipateReply],
+        report: StageReport,
+    ) -> tuple[Context, DrawsTaken]:
         """Begin the epoch with the nodes that settled, and take their draws."""
-        draws = {n: reply.draws for n, reply in settled.items() if reply.draws is not None}
         context = context.reported(report.without(settled.keys() - draws, DAYS_LIMIT))
         context.check_quorum(len(settled), "registered and have settled the rule", None)
         finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
@@ -129,13 +141,20 @@ class Settle(Awaiting):
         epoch = _epoch_of(context, registered, finding)
         volunteers = epoch.announced.num_volunteers(epoch.num_registered)
         if epoch.terms.rule.can_continue(registered.last_sum.num_clients, volunteers):
-            run = replace(context.run, continued=epoch.identity, settled=frozenset(settled))
-            context = replace(context, run=run)
+            context = context.with_run(continued=epoch.identity, settled=frozenset(settled))
         # With fewer nodes left, the sums that agents may decrypt can last for fewer rounds.
-        num_rounds = new_draw_request(context, epoch).num_rounds
+        most = _num_rounds(context, registered, len(settled))
+        num_rounds = min(self.draw_request.num_rounds, most)
         # Draws use up one sequence number per round, as if `participate` had followed.
-        context, drawn = accept_draws(context.counted(num_rounds), epoch, self.draw_request, draws)
-        return context, replace(drawn, rounds=dict(islice(drawn.rounds.items(), num_rounds)))
+        context, taken = accept_draws(context.counted(num_rounds), epoch, self.draw_request, draws)
+        end = context.server_round + num_rounds
+        return context, replace(taken, rounds={r: taken.rounds[r] for r in taken.rounds if r < end})
+
+
+def _num_rounds(context: Context, registered: RegisteredNodes, num_left: int) -> int:
+    """Return how many rounds the epoch lasts if this number of nodes settles the rule."""
+    announced = registered.joined.invitation.announced
+    return num_rounds_of(context.settings, announced, registered.num_registered, num_left)
 
 
 def _of(registered: RegisteredNodes, node_ids: Collection[int]) -> RegisteredNodes:
@@ -144,9 +163,7 @@ def _of(registered: RegisteredNodes, node_ids: Collection[int]) -> RegisteredNod
     return replace(registered, distributions=kept)
 
 
-def _epoch_of(
-    context: Context, registered: RegisteredNodes, finding: tuple[float, ...] = ()
-) -> Epoch:
+def _epoch_of(context: Context, registered: RegisteredNodes, finding: tuple[float, ...]) -> Epoch:
     """Return the epoch as it begins once these nodes have settled the rule."""
     joined, node_ids = registered.joined, registered.distributions
     return Epoch(
