@@ -55,7 +55,7 @@ class Owner(Protocol):
     strategy: Any
 
     @property
-    def looks_at_present(self) -> bool:
+    def overrides_eligible(self) -> bool:
         """Whether the strategy depends on who is connected; if so, no round is planned ahead."""
 
     def eligible(self, server_round: int, node_ids: Sequence[int], /) -> Sequence[int]:
@@ -209,7 +209,7 @@ class SelectionDriver:
         is_last = self._ahead.all_pushed(num_messages)
         if not is_last or run.plan is None or not self.selector.plans_ahead:
             return
-        if self._owner.looks_at_present:
+        if self._owner.overrides_eligible:
             warn_once(_OVERRIDES_ELIGIBLE, type(self._owner).__name__)
             return
         present, send = self._reach

@@ -122,7 +122,7 @@ class Selecting(Generic[StrategyT]):
         self.driver.run.load_state_dict(saved)
 
     @property
-    def looks_at_present(self) -> bool:
+    def overrides_eligible(self) -> bool:
         """Whether `eligible` is overridden, in which case no round can be planned ahead."""
         return type(self).eligible is not Selecting.eligible
 
@@ -138,6 +138,6 @@ class SelectingByDubhe(Selecting[StrategyT]):
     @taking(DubheArguments)
     def __init__(self, strategy: StrategyT, **arguments: Any) -> None:
         self.settings = DubheArguments(**arguments)
-        if self.looks_at_present:
+        if self.overrides_eligible:
             self.settings = replace(self.settings, rounds_per_draw=1)
         self._wrap(strategy, Coordinator(self.settings), self.settings)

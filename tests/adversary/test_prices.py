@@ -289,7 +289,7 @@ class TestTheBudget:
 
     def test_after_the_budget_nodes_add_noise_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The sums contain none of the nodes' labels until the labels change."""
-        monkeypatch.setattr(prices, "_LATER", 1.0)  # or it would take 20 periods
+        monkeypatch.setattr(prices, "_WARM_FACTOR", 1.0)  # or it would take 20 periods
         rule = Prices(noise=1.0)  # which has a budget of four sums
         nodes = priced(registration_interval=1, num_participants=30, rule=rule)
         spent = 0

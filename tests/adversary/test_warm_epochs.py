@@ -184,7 +184,7 @@ def test_real_nodes_with_pinned_keys_go_on(
     given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nodes accept the signed prices, even after their budgets are used up."""
-    monkeypatch.setattr(prices, "_LATER", 1.0)  # or it would take many epochs
+    monkeypatch.setattr(prices, "_WARM_FACTOR", 1.0)  # or it would take many epochs
     nodes = real_nodes(rule=Prices(noise=1.0), **given)
     for node_id in nodes.ids:
         set_policy(nodes, node_id, exact_sums=True)

@@ -87,8 +87,8 @@ def _tries_of(
             volunteers,
             eligible,
             announced.num_participants,
-            generator(seed, "fill-or-trim", server_round, number),
+            generator(seed, "fill-or-trim", server_round, index),
         )
-        for number, volunteers in enumerate(drawn.decisions.T)
+        for index, volunteers in enumerate(drawn.decisions.T)
     ]
     return tuple(far_apart(tries, announced.min_cohort))

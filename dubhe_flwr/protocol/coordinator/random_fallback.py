@@ -57,10 +57,10 @@ def _by_chance(context: Context, epoch: Epoch | None, error: DubheError) -> tupl
     Nodes that said they are willing in this round come first, since the others may be unreachable.
     """
     run, this_round = context.run, context.round
-    here = this_round.eligible - run.declined - this_round.unwilling
+    candidates = this_round.eligible - run.declined - this_round.unwilling
     if this_round.present <= run.declined and remedy(this_round.reports):
         raise _failure(context, str(error)) from None
-    order = context.in_order(here)
+    order = context.in_order(candidates)
     drawn = shuffled(order, run.seed, "fallback", run.server_round)
     line = sorted(drawn, key=lambda node_id: node_id not in this_round.willing)
     first = frozenset(line[: context.settings.num_participants])

@@ -45,9 +45,9 @@ def _noise(
     policy: NodePolicy, joined: Membership, member: Member, request: OpenRequest
 ) -> Numbers | None:
     """Return the noise that the member adds to a sum."""
-    number = sum(byte.bit_count() for byte in request.covered)
+    num_clients = sum(byte.bit_count() for byte in request.covered)
     _, deviations = population_and_noise(
-        joined, request.number, number, member.num_registered, member.num_joined
+        joined, request.number, num_clients, member.num_registered, member.num_joined
     )
     if deviations is None:
         return None

@@ -114,8 +114,10 @@ class Paper(Rule):
 
     def settlement_slots(self, frame: Frame) -> Slots | None:
         """Return slots for each candidate's expected data; None unless there is a search."""
-        number = len(self.candidates)
-        return Slots(number * (frame.num_classes + 1), FIXED_POINT_SCALE) if number > 1 else None
+        num_candidates = len(self.candidates)
+        if num_candidates == 1:
+            return None
+        return Slots(num_candidates * (frame.num_classes + 1), FIXED_POINT_SCALE)
 
     def num_sums(self, frame: Frame) -> int:
         """Return 1, or 2 for a search: the registries, then the expected data."""

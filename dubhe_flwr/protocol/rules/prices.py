@@ -47,7 +47,7 @@ of a first epoch."""
 _LEAST_NOISE: Final = 1.0
 """With less noise, label counts could not enter enough sums to find prices."""
 
-_LATER: Final = 2.0
+_WARM_FACTOR: Final = 2.0
 """An epoch that starts from the last prices has this many times the noise. Its sums only refine
 those prices, and each sum uses a quarter as much of the budget."""
 
@@ -142,13 +142,13 @@ class Prices(Rule):
             raise SettingsError(f"num_classes={frame.num_classes} must be at least 2 for prices.")
         if frame.continues:
             return self.settlement_slots(frame)
-        number = self.settlement_slots(frame).number + 1
-        return Slots(number, self._fixed_point(frame, opening=True).max_value)
+        num_slots = self.settlement_slots(frame).number + 1
+        return Slots(num_slots, self._fixed_point(frame, opening=True).max_value)
 
     def settlement_slots(self, frame: Frame) -> Slots:
         """Return the slots of a contribution to a sum after the opening."""
-        number = frame.num_classes + (frame.largest_weight > 1.0)
-        return Slots(number, self._fixed_point(frame, opening=False).max_value)
+        num_slots = frame.num_classes + (frame.largest_weight > 1.0)
+        return Slots(num_slots, self._fixed_point(frame, opening=False).max_value)
 
     def num_sums(self, frame: Frame) -> int:
         """Return how many sums a node reads at most: nine, which includes the opening.
@@ -162,7 +162,7 @@ class Prices(Rule):
 
         None without noise, or without prices, when labels enter no sum.
         """
-        has_limit = self.noise and self.can_continue(num_clients, num_volunteers)
+        has_limit = self.noise and self._has_prices(num_clients, num_volunteers)
         return self._budget(frame) if has_limit else None
 
     @property
@@ -185,7 +185,7 @@ class Prices(Rule):
         return int(4.0 * self._sigma(frame) ** 2)
 
     def _sigma(self, frame: Frame) -> float:
-        return self.noise * (_LATER if frame.continues else 1.0)
+        return self.noise * (_WARM_FACTOR if frame.continues else 1.0)
 
     def deviations(self, population: Population, number: int) -> NDArray[np.float64] | None:
         """Return the noise's standard deviation for each slot of a sum; None without noise."""
@@ -195,8 +195,8 @@ class Prices(Rule):
         return UNIT * design.deviations(population.num_clients, opening=opening)
 
     def can_continue(self, num_clients: int, num_volunteers: int) -> bool:
-        """Return whether there are prices: not if all nodes volunteer, or the pool is too small."""
-        return num_volunteers < num_clients and not self._drowns(num_volunteers)
+        """Return whether there are prices, from which the next epoch can start."""
+        return self._has_prices(num_clients, num_volunteers)
 
     def continued(
         self, own: Own, population: Population, state: tuple[float, ...]
@@ -227,7 +227,7 @@ class Prices(Rule):
     ) -> Sequence[Settled | Unsettled]:
         """Settle several nodes that read the same sum, much faster than one after the other."""
         num_clients, volunteers = population.num_clients, population.num_volunteers
-        if not self.can_continue(num_clients, volunteers):
+        if not self._has_prices(num_clients, volunteers):
             return [Settled(min(1.0, volunteers / num_clients))] * len(owns)
         design = self._design(population)
         fixed_point = self._fixed_point(population.frame, opening=state is None)
@@ -251,6 +251,10 @@ class Prices(Rule):
             f"below {LEAST_VOLUNTEERS}, noise would drown the sums."
         )
 
+    def _has_prices(self, num_clients: int, num_volunteers: int) -> bool:
+        """Return whether there are prices: not if all nodes volunteer, or the pool is too small."""
+        return num_volunteers < num_clients and not self._drowns(num_volunteers)
+
     def _drowns(self, num_volunteers: int) -> bool:
         """Return whether noise would drown the sums."""
         return self.noise != 0.0 and num_volunteers < LEAST_VOLUNTEERS
@@ -260,7 +264,7 @@ class Prices(Rule):
     ) -> list[NDArray[np.int64]]:
         """Return each node's contribution and noise, or noise alone if its budget is spent."""
         values = self._design(population).values(prices, *self._weighted_distributions(owns))
-        has_prices = self.can_continue(population.num_clients, population.num_volunteers)
+        has_prices = self._has_prices(population.num_clients, population.num_volunteers)
         values[[own.is_silent or not has_prices for own in owns]] = 0.0
         noise, deviations = np.zeros(values.shape), self.deviations(population, prices.num_sums)
         if deviations is not None and population.noise_share:

@@ -163,13 +163,13 @@ class Committee(Vault):
 
         `noise` comes from `own_noise`, or in a simulation from the seed.
         """
-        group, number = keys[: pads.KEY_BYTES], self.fields[sum_name.field].number
+        group, num_slots = keys[: pads.KEY_BYTES], self.fields[sum_name.field].number
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8), count=member.num_joined)
-        name = _pad_name(group, sum_name, number)
+        name = _pad_name(group, sum_name, num_slots)
         pad_keys = list(split(member.pad_keys, pads.KEY_BYTES))
-        padding = pads.total(pads.pads(compress(pad_keys, bits), name, number + 1))
-        factors = _factors(group, sum_name, number)
-        added = np.zeros(number, dtype=np.int64) if noise is None else noise
+        padding = pads.total(pads.pads(compress(pad_keys, bits), name, num_slots + 1))
+        factors = _factors(group, sum_name, num_slots)
+        added = np.zeros(num_slots, dtype=np.int64) if noise is None else noise
         part = pads.written(pads.difference(padding, pads.tagged(added.tolist(), factors)))
         covered, total = _digest(request.covered), request.total
         key = _release_key(group, sum_name, covered, total)
@@ -192,9 +192,9 @@ class Committee(Vault):
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8))
         if bits[member.num_joined :].any():
             raise RefusedError("The sum covers nodes that did not join.")
-        number = int(bits.sum())
-        if number < self.announced.least_clients(member.num_joined):
-            raise RefusedError(f"A sum over {number} of {member.num_joined} nodes is refused.")
+        num_clients = int(bits.sum())
+        if num_clients < self.announced.least_clients(member.num_joined):
+            raise RefusedError(f"A sum over {num_clients} of {member.num_joined} nodes is refused.")
         if member.covered:
             before = np.unpackbits(np.frombuffer(member.covered, np.uint8))
             if (bits > before).any():
@@ -203,7 +203,7 @@ class Committee(Vault):
             member,
             covered=request.covered,
             num_opened=member.num_opened + 1,
-            num_registered=member.num_registered or number,
+            num_registered=member.num_registered or num_clients,
         )
 
     def own_noise(
@@ -258,9 +258,9 @@ class Committee(Vault):
         """Return the numbers and their tag, plus the pads from all members."""
         group, *pad_keys = split(keys, pads.KEY_BYTES)
         values = self.fields[sum_name.field].check(sum_name.field, numbers)
-        number = len(values)
-        factors = _factors(group, sum_name, number)
-        padding = pads.pads(pad_keys, _pad_name(group, sum_name, number), number + 1)
+        num_slots = len(values)
+        factors = _factors(group, sum_name, num_slots)
+        padding = pads.pads(pad_keys, _pad_name(group, sum_name, num_slots), num_slots + 1)
         return pads.written(pads.total([pads.tagged(values, factors), *padding]))
 
     def vector_bytes(self, field: str) -> int:
@@ -273,7 +273,7 @@ class Committee(Vault):
         Also raises `UnprovenError`, with a complaint, if a member has not proved the sum.
         """
         group, *pad_keys = split(keys, pads.KEY_BYTES)
-        number = self.fields[sum_name.field].number
+        num_slots = self.fields[sum_name.field].number
         size, sealed_size = self.vector_bytes(sum_name.field), self._sealed_bytes(sum_name.field)
         parts_end = size + DIGEST_BYTES + COMMITTEE_SIZE * sealed_size
         if len(total) != parts_end + COMMITTEE_SIZE * pads.PROOF_BYTES:
@@ -295,10 +295,10 @@ class Committee(Vault):
                 parts.append(cipher.decrypt(_nonce(place), part, None))
             except InvalidTag:
                 raise DecryptionError from None
-        read = pads.read(b"".join([summed, *parts]), (1 + COMMITTEE_SIZE) * (number + 1))
+        read = pads.read(b"".join([summed, *parts]), (1 + COMMITTEE_SIZE) * (num_slots + 1))
         vectors = read.reshape(1 + COMMITTEE_SIZE, -1)
         vector = pads.difference(vectors[0], pads.total(vectors[1:]))
-        sums = pads.untagged(vector, _factors(group, sum_name, number))
+        sums = pads.untagged(vector, _factors(group, sum_name, num_slots))
         return self.fields[sum_name.field].check_sum(sums, num_clients)
 
     def _check_members(
@@ -334,9 +334,9 @@ class Committee(Vault):
     def add_up(self, public: bytes, fields: Iterable[str], vectors: Iterable[bytes]) -> bytes:
         """Return the sum modulo the prime."""
         del public
-        number = sum(self.fields[field].number + 1 for field in fields)
+        num_slots = sum(self.fields[field].number + 1 for field in fields)
         try:
-            return pads.written(pads.total([pads.read(each, number) for each in vectors]))
+            return pads.written(pads.total([pads.read(each, num_slots) for each in vectors]))
         except DecryptionError:
             sentence = "A vector has the wrong length, or is out of range."
             raise InvalidCiphertextError(sentence) from None
@@ -391,9 +391,9 @@ def _bound(group: bytes, state: bytes) -> bytes:
     return pads.derived_key(group, prefixed(b"group", state))
 
 
-def _factors(group: bytes, sum_name: SumName, number: int) -> pads.Residues:
+def _factors(group: bytes, sum_name: SumName, num_slots: int) -> pads.Residues:
     """Return the factors of a tag, derived from the group key."""
-    return pads.pad(group, prefixed(b"tag", _name(sum_name)), number)
+    return pads.pad(group, prefixed(b"tag", _name(sum_name)), num_slots)
 
 
 def _release_key(group: bytes, sum_name: SumName, covered: bytes, total: bytes) -> bytes:
@@ -418,7 +418,7 @@ def _nonce(place: int) -> bytes:
     return place.to_bytes(12)
 
 
-def _pad_name(group: bytes, sum_name: SumName, number: int) -> bytes:
+def _pad_name(group: bytes, sum_name: SumName, num_slots: int) -> bytes:
     """Return the name of the pads of a sum.
 
     Pads differ between nodes that were given different group keys, or that expect vectors of
@@ -426,7 +426,7 @@ def _pad_name(group: bytes, sum_name: SumName, number: int) -> bytes:
     member's noise under another. An attacker who knows both keys could then compute a number from
     which the noise cancels out.
     """
-    return prefixed(_name(sum_name), number.to_bytes(8), _digest(group))
+    return prefixed(_name(sum_name), num_slots.to_bytes(8), _digest(group))
 
 
 def _name(sum_name: SumName) -> bytes:

@@ -81,7 +81,7 @@ def test_sets_match_the_second_implementation(
 
 def test_a_spent_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once its labels entered enough sums, a node adds noise alone and keeps its probability."""
-    for module, name in ((prices, "_LATER"), (reference_prices, "LATER")):
+    for module, name in ((prices, "_WARM_FACTOR"), (reference_prices, "LATER")):
         monkeypatch.setattr(module, name, 1.0)  # or it would take many epochs
     rule, most = Prices(noise=1.2), 5
     lengths = check_epochs(UNEQUAL, 8, rule=rule, equal_weights=False, determination=Tries(1, 3))

@@ -119,6 +119,6 @@ def _without_key(
     joined: JoinedNodes, agents: tuple[int, ...] = (), state: bytes | None = None
 ) -> ReadyToRegister:
     """Return the requests of a simulation in the clear."""
-    number, mean_examples = len(joined.replies), joined.roster.mean_examples
-    request = RegisterRequest(number, mean_examples=mean_examples, state=state)
+    num_joined, mean_examples = len(joined.replies), joined.roster.mean_examples
+    request = RegisterRequest(num_joined, mean_examples=mean_examples, state=state)
     return ReadyToRegister(joined, agents, b"", dict.fromkeys(joined.replies, request))
