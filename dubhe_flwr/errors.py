@@ -58,4 +58,4 @@ class UntrustedError(ProtocolError):
 
 
 class QuorumError(DubheError):
-    """Too few nodes remain to continue; the message says how many remain and how many it takes."""
+    """A round that cannot go on, mostly because too few nodes remain; the message says why."""

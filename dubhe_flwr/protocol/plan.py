@@ -68,7 +68,8 @@ class StageReport:
     lost : mapping of str to sequence of int
         Ids of the nodes whose replies were not used, by reason.
     bytes_down, bytes_up : int
-        Size of the requests and of the accepted replies.
+        Size of the requests, and of the replies that could be read and were not refused at once.
+        Replies that are dropped later, such as invalid ciphertexts, are included.
     aliases : mapping of int to str
         The names of the nodes in `lost`, where they are known.
     """
@@ -154,5 +155,5 @@ class Plan:
 
     @property
     def bytes_up(self) -> int:
-        """Size of the round's accepted replies in bytes, without training."""
+        """Size of the round's replies in bytes, as in `StageReport`, without training."""
         return sum(stage.bytes_up for stage in self.stages)

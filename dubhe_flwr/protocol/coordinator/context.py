@@ -38,7 +38,8 @@ class Run:
     needs_other_committee: bool = False
     # Identity of the epoch that the next one continues; None if the rule has to start afresh.
     continued: bytes | None = None
-    settled: frozenset[int] = frozenset()  # nodes that settled in the last settled epoch
+    # Nodes that settled in the last epoch from whose state another one can start.
+    settled: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +240,10 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorState:
-    """The server's state between two batches or two rounds. It holds no keys and no labels."""
+    """The server's state between two batches or two rounds.
+
+    It holds no secret keys, and label counts only in a simulation in the clear.
+    """
 
     run: Run
     round: RoundProgress = RoundProgress()

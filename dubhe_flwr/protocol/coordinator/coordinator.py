@@ -5,8 +5,8 @@ batch of requests to send or the plan of who trains. Between two calls the serve
 stage that awaits replies, or at rest between two rounds. Each stage is a class that holds
 everything it knows.
 
-A stage has two methods. ``begin`` sends its batch; ``take`` reads the replies and returns an
-outcome. The class of the outcome alone decides what comes next:
+A stage has two methods. ``begin`` sends its batch; ``take`` reads the replies. Both return either
+an outcome, whose class decides what comes next, or a stage that has sent a batch:
 
 | stage | outcome | next |
 |---|---|---|
@@ -24,12 +24,13 @@ outcome. The class of the outcome alone decides what comes next:
 | `Participate` | `DrawsTaken` | `Determine` |
 | `Participate` | `Refused` | `Join`, once more in the same round |
 | `Determine` | `RoundReady` | the plan, and rest |
+| `Keygen` | none: this agent made no key | `Keygen`, with another agent |
+| `Register` | none: too few nodes could open their key | `Keygen`, with another agent |
+| `Keygen`, `Appoint` | none: nobody asked knows how the last epoch ended | `Join`, in the same round |
 
-`Keygen` may repeat itself, to ask another agent. `Register` goes back to `Keygen` if too few nodes
-could open their key. A stage that has nothing to ask returns its outcome from ``begin``: `Keygen`
-in a simulation in the clear that starts afresh, `Open` without a committee, `Participate` if the
-round was drawn ahead, and `Determine` if there is no choice: the server then fills the round up, or
-trims it, by chance.
+A stage that has nothing to ask returns its outcome from ``begin``: `Keygen` in a simulation in the
+clear that starts afresh, `Open` without a committee, `Participate` if the round was drawn ahead,
+and `Determine` if there is no choice: the server then fills the round up, or trims it, by chance.
 
 A stage raises an error if the round cannot go on; `random_fallback` then selects clients at random
 or ends the run.
@@ -153,7 +154,7 @@ class Coordinator(Selector[CoordinatorState]):
         return CoordinatorState(Run(seed=secrets.randbits(63) if seed is None else seed))
 
     def state_dict(self, state: CoordinatorState) -> dict[str, Any]:
-        """Return the seed and the number of batches sent, which is all that a new process needs."""
+        """Return the seed and the last sequence number, which is all that a new process needs."""
         return {"seed": state.run.seed, "sequence": state.run.sequence}
 
     def load_state_dict(self, saved: dict[str, Any]) -> CoordinatorState:

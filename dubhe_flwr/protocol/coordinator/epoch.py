@@ -14,13 +14,13 @@ from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
 
 @dataclass(frozen=True, kw_only=True)
 class Invitation:
-    """The terms of an epoch, and the nodes that were asked to join. Its sets contain node ids."""
+    """The terms of an epoch, and what became of each connected node. Its sets contain node ids."""
 
     identity: bytes  # random
     announced: JoinRequest
     num_classes: int  # ``C``, as reported by most nodes
-    asked: frozenset[int]
-    left_out: frozenset[int]  # not in the random sample
+    asked: frozenset[int]  # nodes that were asked to join, except those left out
+    left_out: frozenset[int]  # not in the random sample, even if they were asked and agreed
     declined: frozenset[int]  # nodes that declined, or have another number of classes
 
     @property

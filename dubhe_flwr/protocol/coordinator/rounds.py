@@ -18,7 +18,8 @@ class DrawnRound:
     """
 
     decisions: NDArray[np.bool_]  # the nodes' own draws, shape (N, H)
-    available: NDArray[np.bool_]  # answered, willing and may be chosen, shape (N,)
+    # Answered and willing, and eligible if the round is the one being planned; shape (N,).
+    available: NDArray[np.bool_]
     unwilling: tuple[int, ...]  # nodes that will not train in this round
 
 
@@ -36,25 +37,25 @@ class DeterminedRound:
     chosen: int  # index of the best try
 
     def participants(
-        self, registered: Sequence[int], present: frozenset[int], seed: int, server_round: int
+        self, registered: Sequence[int], eligible: frozenset[int], seed: int, server_round: int
     ) -> tuple[int, ...]:
-        """Return the node ids of the participants, after replacing nodes that have left.
+        """Return the node ids of the participants, after replacing nodes that are not eligible.
 
-        Replacements are drawn uniformly from the registered nodes that are connected and willing.
+        Replacements are drawn uniformly from the registered nodes that are willing and eligible.
         The ids are ordered by alias.
         """
-        kept = [index for index in self.trained if registered[index] in present]
+        kept = [index for index in self.trained if registered[index] in eligible]
         if len(kept) < len(self.trained):
             chosen = set(self.trained)
-            others = [i for i in self.available if i not in chosen and registered[i] in present]
+            others = [i for i in self.available if i not in chosen and registered[i] in eligible]
             missing = min(len(chosen) - len(kept), len(others))
             rng = generator(seed, "replace", server_round)
             kept = sorted([*kept, *rng.choice(others, missing, replace=False).tolist()])
         return tuple(registered[index] for index in kept)
 
-    def willing(self, registered: Sequence[int], present: frozenset[int]) -> list[int]:
-        """Return the nodes that drew, are willing, and are connected."""
-        return [registered[i] for i in self.available if registered[i] in present]
+    def willing(self, registered: Sequence[int], among: frozenset[int]) -> list[int]:
+        """Return which of some nodes drew, and were willing and eligible at that time."""
+        return [registered[i] for i in self.available if registered[i] in among]
 
 
 def drawn_rounds(

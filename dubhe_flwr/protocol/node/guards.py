@@ -1,4 +1,4 @@
-"""The checks a node makes before it answers, and the budgets it charges."""
+"""Checks that several answers of a node share, and the charges to its daily and agent limits."""
 
 from dataclasses import replace
 from typing import Final

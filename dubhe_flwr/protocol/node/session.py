@@ -77,7 +77,7 @@ class ClientSession:
         self._today = today
 
     def handle(self, fields: Mapping[str, object]) -> Fields:
-        """Answer one request with a reply whose size depends only on the terms of the epoch.
+        """Answer one request; the size of a reply tells nothing about the node's labels.
 
         Raises `ProtocolError` if the request is malformed, stale or refused.
         """

@@ -46,7 +46,7 @@ class Paper(Rule):
     ----------
     reference_set : iterable of int
         ``G``: possible numbers of dominating classes; the largest is the number of classes.
-    thresholds : mapping of int to float, or "search" (default: the paper's, if it gives any)
+    thresholds : mapping of int to float, or "search" (default: the paper's, or else "search")
         ``sigma_i``: for ``i`` classes to dominate, the ``i``-th largest needs at least this share.
         "search" tries a grid of candidates, and takes the one that is expected to balance best.
 

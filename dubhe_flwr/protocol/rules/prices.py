@@ -151,9 +151,10 @@ class Prices(Rule):
         return Slots(num_slots, self._fixed_point(frame, opening=False).max_value)
 
     def num_sums(self, frame: Frame) -> int:
-        """Return how many sums a node reads at most: nine, which includes the opening.
+        """Return how many sums a node reads at most, including the opening: never above nine.
 
-        They spend at most two thirds of the budget, so that other epochs can follow.
+        With noise, they spend at most two thirds of the budget of a node of mean weight, so that
+        other epochs can follow.
         """
         return min(_MOST_SUMS, 2 * self._budget(frame) // 3) if self.noise else _MOST_SUMS
 

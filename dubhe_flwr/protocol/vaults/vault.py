@@ -2,7 +2,8 @@
 
 A vault belongs to the terms of an epoch and holds no secrets. A node needs its *keys* to hide
 numbers and read sums; the server needs only the *public* part to add up vectors. Each vault has its
-own byte format for both. Any rule runs on any vault.
+own byte format for both. A vault knows nothing about rules; `Settings.vault` picks the vault that
+suits the rule, the determination and the simulation.
 """
 
 from abc import ABC, abstractmethod
@@ -37,15 +38,15 @@ class SumName(NamedTuple):
     """Names one sum of an epoch."""
 
     field: str
-    number: int = 0  # 0 for the registrations
+    number: int = 0  # 0 for the registrations and the label distributions
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # repr would show a secret key
 class Seat:
-    """What a node brings to an epoch: its delivery key, and the keys that it trusts."""
+    """What a node brings to an epoch: its delivery key, the keys it trusts, and the last state."""
 
     epoch: bytes
-    private_key: bytes  # private half of the delivery key; empty if nothing is sealed for the node
+    private_key: bytes  # private half of the delivery key
     pinned: PinnedKeys | None
     state: bytes = b""  # how the last epoch ended; empty if the node does not know
 

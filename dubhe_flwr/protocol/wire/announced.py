@@ -1,4 +1,7 @@
-"""The request that announces an epoch's parameters, and a node's answer to it."""
+"""The request that announces an epoch's parameters, and the reasons for which a node declines it.
+
+`messages` has the reply.
+"""
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum

@@ -91,7 +91,7 @@ class JoinReply(Message):
     num_classes: int | None  # ``C``, the length of its label counts; None if it does not join
     public_key: bytes  # for sealed delivery
     num_examples: int | None = None  # its number of samples, if nodes are weighted
-    signature: bytes | None = None  # of key and number, by a node with pinned keys
+    signature: bytes | None = None  # of a `join_statement`, by a node with pinned keys
     label_counts: tuple[int, ...] | None = None  # of a simulated node, if nothing is encrypted
 
     def __post_init__(self) -> None:
