@@ -23,7 +23,7 @@ _TRIES_OF_A_KEY: Final = 32
 """Number of tries of a round that draw their numbers from one key."""
 
 
-ItemT = TypeVar("ItemT")
+_ItemT = TypeVar("_ItemT")
 
 
 def generator(seed: int, *path: str | int) -> np.random.Generator:
@@ -38,7 +38,7 @@ def generator(seed: int, *path: str | int) -> np.random.Generator:
     return _generator_of(_key(seed, *path))
 
 
-def shuffled(items: Sequence[ItemT], seed: int, *path: str | int) -> list[ItemT]:
+def shuffled(items: Sequence[_ItemT], seed: int, *path: str | int) -> list[_ItemT]:
     """Return the items in a random order, which the seed and the path fix.
 
     >>> shuffled("abcd", 7, "agents", 1) == shuffled("abcd", 7, "agents", 1)
