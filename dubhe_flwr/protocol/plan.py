@@ -8,9 +8,8 @@ from typing import Final
 
 from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.errors import DailyLimitError, ProtocolError
-from dubhe_flwr.protocol.wire.codec import Fields, wire_size
+from dubhe_flwr.protocol.wire.codec import Fields, Message, wire_size
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import Message
 
 ERROR_REPLY: Final = "error reply"
 """The reason reported for a `NodeFailure`."""

@@ -5,9 +5,8 @@ from typing import Any, Final, TypeVar
 
 from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, NodeFailure, Replies, StageReport
-from dubhe_flwr.protocol.wire.codec import wire_size
+from dubhe_flwr.protocol.wire.codec import Message, wire_size
 from dubhe_flwr.protocol.wire.envelope import reply_reader
-from dubhe_flwr.protocol.wire.messages import Message
 
 ALIAS_OF_ANOTHER: Final = "alias of another node"
 DAYS_LIMIT: Final = "owner's daily limit"

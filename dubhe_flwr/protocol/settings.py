@@ -14,9 +14,9 @@ from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import TrustedKeys
 from dubhe_flwr.protocol.rules.prices import Prices
 from dubhe_flwr.protocol.rules.rule import Rule
-from dubhe_flwr.protocol.wire.announced import VaultName
+from dubhe_flwr.protocol.wire.announced import JoinRequest, VaultName
 from dubhe_flwr.protocol.wire.codec import MAX_BYTES
-from dubhe_flwr.protocol.wire.messages import MAX_DRAWS, JoinRequest
+from dubhe_flwr.protocol.wire.messages import MAX_DRAWS
 from dubhe_flwr.protocol.wire.terms import has_committee, terms_of
 
 OnFailure = Literal["raise", "random"]

@@ -9,9 +9,10 @@ from dubhe_flwr.protocol.node.memory import Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
+from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.codec import Fields
 from dubhe_flwr.protocol.wire.envelope import reply_reader
-from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest
+from dubhe_flwr.protocol.wire.messages import JoinReply
 from dubhe_flwr.protocol.wire.terms import MAX_KEY_BITS
 
 

@@ -12,7 +12,7 @@ from protocol.server import SETTINGS, agents_in_turn, alter, asked, federation, 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import QuorumError, RefusedError
 from dubhe_flwr.protocol import Stage
-from dubhe_flwr.protocol.wire.messages import sums_per_agent
+from dubhe_flwr.protocol.wire.announced import sums_per_agent
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 
 

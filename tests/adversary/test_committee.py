@@ -51,9 +51,9 @@ from dubhe_flwr.protocol.vaults.committee import (
     _pad_name,
     _release_key,
 )
+from dubhe_flwr.protocol.wire.announced import JoinStatus
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.messages import (
-    JoinStatus,
     OpenReply,
     OpenRequest,
     ParticipateRequest,

@@ -16,8 +16,10 @@ from dubhe_flwr.clientapp.ledger_file import ledger_name, open_ledger
 from dubhe_flwr.clientapp.node import Node
 from dubhe_flwr.errors import DailyLimitError, RefusedError, SettingsError
 from dubhe_flwr.protocol.node.memory import LabelBudget, Ledger, Memory
+from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import AppointRequest, JoinRequest, Roster
+from dubhe_flwr.protocol.wire.messages import AppointRequest
+from dubhe_flwr.protocol.wire.roster import Roster
 from dubhe_flwr.rules import Prices
 
 JOIN = JoinRequest("prices", Prices().to_json(), 20, 2048, 100, 3)

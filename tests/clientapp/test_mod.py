@@ -19,8 +19,9 @@ from dubhe_flwr.adapter.messages import STAGES, message_type, to_records
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.node.memory import Memory
+from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.envelope import Envelope, reply_reader
-from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, JoinRequest
+from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest
 from dubhe_flwr.rules import Paper
 
 HELLO = Envelope(bytes(16), "hello", 1)

@@ -23,9 +23,8 @@ from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.memory import Memory
-from dubhe_flwr.protocol.wire.codec import encode
+from dubhe_flwr.protocol.wire.codec import Message, encode
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import Message
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 from dubhe_flwr.rules import Frame, Own, Population, Rule, Settled, Slots, Unsettled, register_rule
 

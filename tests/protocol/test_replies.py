@@ -7,7 +7,8 @@ from dubhe_flwr.protocol import Batch, NodeFailure, StageReport
 from dubhe_flwr.protocol.replies import accept_replies, alias_order
 from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, KeygenRequest, Roster
+from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, KeygenRequest
+from dubhe_flwr.protocol.wire.roster import Roster
 
 HEADER = Envelope(bytes(16), "hello", sequence=3)
 

@@ -11,7 +11,7 @@ from protocol.nodes import Exchanges
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol.settings import Settings
-from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.rules import Paper, Prices, Tries
 
 VALID: dict[str, Any] = {"num_participants": 20, "rule": Paper((1, 2, 10))}

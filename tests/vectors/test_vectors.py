@@ -32,6 +32,7 @@ from dubhe_flwr.protocol.rules.rule import Frame, Own, Population, Settled
 from dubhe_flwr.protocol.vaults import SumName
 from dubhe_flwr.protocol.vaults.committee import Committee, Member, _bound
 from dubhe_flwr.protocol.vaults.paillier import Paillier, sealing_info
+from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.codec import decode
 from dubhe_flwr.protocol.wire.envelope import (
     PROTOCOL_VERSION,
@@ -39,13 +40,7 @@ from dubhe_flwr.protocol.wire.envelope import (
     read_request,
     reply_reader,
 )
-from dubhe_flwr.protocol.wire.messages import (
-    REPLIES,
-    REQUESTS,
-    JoinRequest,
-    OpenRequest,
-    RegisterRequest,
-)
+from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, OpenRequest, RegisterRequest
 from dubhe_flwr.protocol.wire.roster import alias_digest
 from dubhe_flwr.protocol.wire.statements import join_statement, key_statement, parameters_digest
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of

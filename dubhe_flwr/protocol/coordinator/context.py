@@ -18,8 +18,9 @@ from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies, StageReport
 from dubhe_flwr.protocol.replies import alias_order
 from dubhe_flwr.protocol.settings import Settings
+from dubhe_flwr.protocol.wire.codec import Message
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import Message, Stage
+from dubhe_flwr.protocol.wire.messages import Stage
 
 
 @dataclass(frozen=True, slots=True)

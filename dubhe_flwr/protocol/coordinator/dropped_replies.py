@@ -6,7 +6,8 @@ from typing import Final
 
 from dubhe_flwr.protocol.plan import ERROR_REPLY, StageReport
 from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, DAYS_LIMIT
-from dubhe_flwr.protocol.wire.messages import JoinStatus, Stage
+from dubhe_flwr.protocol.wire.announced import JoinStatus
+from dubhe_flwr.protocol.wire.messages import Stage
 
 WAIT: Final = (
     "wait for more nodes that are willing and eligible, raise stage_timeout if replies are late, "

@@ -8,7 +8,7 @@ import numpy as np
 
 from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound
-from dubhe_flwr.protocol.wire.messages import JoinRequest, sums_per_agent
+from dubhe_flwr.protocol.wire.announced import JoinRequest, sums_per_agent
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
 
 

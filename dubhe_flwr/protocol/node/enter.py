@@ -21,12 +21,10 @@ from dubhe_flwr.protocol.node.policy import NodePolicy, read_label_counts
 from dubhe_flwr.protocol.node.settle import own_of, population_of, share_of_budget
 from dubhe_flwr.protocol.vaults import Seat, SumName
 from dubhe_flwr.protocol.vaults.committee import Member
-from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES
+from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import (
     JoinReply,
-    JoinRequest,
-    JoinStatus,
     KeygenReply,
     KeygenRequest,
     RegisterReply,

@@ -6,7 +6,8 @@ from typing import Final
 from dubhe_flwr.errors import DailyLimitError, RefusedError
 from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
-from dubhe_flwr.protocol.wire.messages import ParticipateRequest, sums_per_agent
+from dubhe_flwr.protocol.wire.announced import sums_per_agent
+from dubhe_flwr.protocol.wire.messages import ParticipateRequest
 
 INVALID_SUM: Final = "The sum is not valid."  # must not say which check failed
 

@@ -16,9 +16,8 @@ from typing import Final, TypeVar
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.he.hidden import Hidden
 from dubhe_flwr.protocol.vaults.committee import Member
-from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES
+from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinRequest
 from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
-from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, split
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 

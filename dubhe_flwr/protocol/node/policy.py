@@ -18,7 +18,7 @@ from dubhe_flwr.core.distribution import fixed_point_distribution
 from dubhe_flwr.errors import DataError, RefusedError, SettingsError
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol.log import warn_once
-from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
+from dubhe_flwr.protocol.wire.announced import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
 
 _OURS: Final = "dubhe_flwr."

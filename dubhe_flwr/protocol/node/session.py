@@ -26,16 +26,15 @@ from dubhe_flwr.protocol.node.memory import Keep, Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, where_raised
 from dubhe_flwr.protocol.node.round import determine, participate
 from dubhe_flwr.protocol.node.settle import settle
-from dubhe_flwr.protocol.wire.codec import Fields
+from dubhe_flwr.protocol.wire.announced import JoinRequest
+from dubhe_flwr.protocol.wire.codec import Fields, Message
 from dubhe_flwr.protocol.wire.envelope import Envelope, read_request
 from dubhe_flwr.protocol.wire.messages import (
     AppointRequest,
     DetermineRequest,
     HelloReply,
     HelloRequest,
-    JoinRequest,
     KeygenRequest,
-    Message,
     OpenRequest,
     ParticipateRequest,
     RegisterRequest,

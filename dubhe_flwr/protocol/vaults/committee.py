@@ -55,7 +55,6 @@ from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE_SIZE,
-    PUBLIC_KEY_BYTES,
     Appointment,
     AppointReply,
     AppointRequest,
@@ -63,7 +62,7 @@ from dubhe_flwr.protocol.wire.messages import (
     OpenRequest,
     RegisterRequest,
 )
-from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, split
+from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, PUBLIC_KEY_BYTES, split
 from dubhe_flwr.protocol.wire.statements import (
     appointment_statement,
     check_roster,

@@ -14,13 +14,9 @@ from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import prefixed, seal
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault
+from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
-from dubhe_flwr.protocol.wire.messages import (
-    JoinRequest,
-    KeygenReply,
-    KeygenRequest,
-    RegisterRequest,
-)
+from dubhe_flwr.protocol.wire.messages import KeygenReply, KeygenRequest, RegisterRequest
 from dubhe_flwr.protocol.wire.statements import check_roster, key_statement
 
 _MAX_CIPHERTEXTS: Final = 256

@@ -21,13 +21,9 @@ from dubhe_flwr.he import pads
 from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.he.sealing import RecipientKey
 from dubhe_flwr.he.signing import PinnedKeys
-from dubhe_flwr.protocol.wire.messages import (
-    JoinRequest,
-    KeygenReply,
-    KeygenRequest,
-    RegisterRequest,
-    Roster,
-)
+from dubhe_flwr.protocol.wire.announced import JoinRequest
+from dubhe_flwr.protocol.wire.messages import KeygenReply, KeygenRequest, RegisterRequest
+from dubhe_flwr.protocol.wire.roster import Roster
 
 Numbers = NDArray[np.int64]
 

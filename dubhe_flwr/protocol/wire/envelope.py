@@ -9,8 +9,8 @@ from typing import Final
 
 from dubhe_flwr.errors import MalformedMessageError, StaleMessageError
 from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES
-from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
-from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, Message
+from dubhe_flwr.protocol.wire.codec import Fields, Message, decode, encode
+from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS
 
 PROTOCOL_VERSION: Final = 1
 PROTOCOL_TAG: Final = f"dubhe/{PROTOCOL_VERSION}"

@@ -11,7 +11,7 @@ from unicodedata import category
 
 from dubhe_flwr.core.distribution import MAX_SAMPLES
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
-from dubhe_flwr.protocol.wire.announced import JoinRequest, JoinStatus, sums_per_agent
+from dubhe_flwr.protocol.wire.announced import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.codec import Message, require
 from dubhe_flwr.protocol.wire.roster import (
     DIGEST_BYTES,
@@ -19,15 +19,6 @@ from dubhe_flwr.protocol.wire.roster import (
     Roster,
     require_signatures,
 )
-
-__all__ = [  # re-exported
-    "PUBLIC_KEY_BYTES",
-    "JoinRequest",
-    "JoinStatus",
-    "Message",
-    "Roster",
-    "sums_per_agent",
-]
 
 MAX_DRAWS: Final = 2**16
 """Largest number of draws in a message; it bounds memory before a node checks its daily limit."""

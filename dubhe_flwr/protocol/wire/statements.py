@@ -15,10 +15,10 @@ from dubhe_flwr.he.layout import Layout
 from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import prefixed
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
+from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
-from dubhe_flwr.protocol.wire.messages import JoinRequest, Roster
-from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, split
+from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, Roster, split
 
 
 @lru_cache(maxsize=16)

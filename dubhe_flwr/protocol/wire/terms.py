@@ -12,8 +12,8 @@ from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Rule, announced_rule
 from dubhe_flwr.protocol.vaults import SumName, Vault, vault_of
-from dubhe_flwr.protocol.wire.announced import VaultName
-from dubhe_flwr.protocol.wire.messages import COMMITTEE_SIZE, JoinRequest
+from dubhe_flwr.protocol.wire.announced import JoinRequest, VaultName
+from dubhe_flwr.protocol.wire.messages import COMMITTEE_SIZE
 from dubhe_flwr.protocol.wire.roster import LARGEST_WEIGHT
 
 REGISTRATION: Final = "registration"

@@ -9,7 +9,8 @@ from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.node.guards import price_of, spend_day, spend_sums
 from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
-from dubhe_flwr.protocol.wire.messages import JoinRequest, ParticipateRequest
+from dubhe_flwr.protocol.wire.announced import JoinRequest
+from dubhe_flwr.protocol.wire.messages import ParticipateRequest
 
 ANNOUNCED = JoinRequest(
     "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3

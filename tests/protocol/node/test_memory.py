@@ -16,7 +16,7 @@ from dubhe_flwr.protocol.node.memory import (
     Reading,
     Registration,
 )
-from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.rules import Paper
 
 ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 512, 1000, 3)

@@ -12,7 +12,7 @@ import pytest
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.labels import count_labels
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, read_label_counts
-from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
+from dubhe_flwr.protocol.wire.announced import JoinRequest, JoinStatus
 from dubhe_flwr.rules import Paper, Prices
 
 ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 2048, 1000, 3)

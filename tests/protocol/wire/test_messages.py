@@ -9,7 +9,8 @@ from vectors.reference import fields_of
 
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol.wire.codec import decode
-from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, Roster
+from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS
+from dubhe_flwr.protocol.wire.roster import Roster
 from dubhe_flwr.protocol.wire.statements import parameters_digest
 
 

@@ -22,16 +22,11 @@ from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.node.settle import decrypted_sum
 from dubhe_flwr.protocol.rules.prices import advanced
+from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.draws import write_draws
-from dubhe_flwr.protocol.wire.messages import (
-    PUBLIC_KEY_BYTES,
-    JoinRequest,
-    KeygenRequest,
-    ParticipateRequest,
-    Roster,
-    SettleRequest,
-)
+from dubhe_flwr.protocol.wire.messages import KeygenRequest, ParticipateRequest, SettleRequest
+from dubhe_flwr.protocol.wire.roster import PUBLIC_KEY_BYTES, Roster
 
 _FIRST_ID: Final = 2**62
 _NUM_SAMPLES: Final = 128

@@ -18,16 +18,14 @@ from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys, TrustedKeys
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.vaults import Seat, SumName
 from dubhe_flwr.protocol.vaults.committee import SEALED_GROUP_KEY_BYTES, Committee
-from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, VaultName
-from dubhe_flwr.protocol.wire.codec import encode, wire_size
+from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinRequest, VaultName
+from dubhe_flwr.protocol.wire.codec import Message, encode, wire_size
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE_SIZE,
     Appointment,
     AppointRequest,
     DeliveredKey,
-    JoinRequest,
     KeygenRequest,
-    Message,
     OpenRequest,
     ParticipateRequest,
     RegisterRequest,

@@ -21,15 +21,9 @@ from dubhe_flwr.protocol.coordinator.sampling import (
 )
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, accept_replies, alias_order
-from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES
-from dubhe_flwr.protocol.wire.messages import (
-    JoinReply,
-    JoinRequest,
-    JoinStatus,
-    Roster,
-    Stage,
-)
-from dubhe_flwr.protocol.wire.roster import alias_digest
+from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinRequest, JoinStatus
+from dubhe_flwr.protocol.wire.messages import JoinReply, Stage
+from dubhe_flwr.protocol.wire.roster import Roster, alias_digest
 from dubhe_flwr.protocol.wire.statements import join_statement
 
 _EACH_CLASS: Final = (
