@@ -12,6 +12,7 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.vaults.committee import CANDIDATES
+from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.messages import COMMITTEE_SIZE
 
 
@@ -33,9 +34,9 @@ def sample(context: Context, nodes: Sequence[int], num_others: int = 0) -> list[
 
 
 def committee_of(
-    context: Context, aliases: Mapping[int, str], ranks: Mapping[int, int], *, is_continued: bool
+    context: Context, announced: JoinRequest, aliases: Mapping[int, str], ranks: Mapping[int, int]
 ) -> tuple[int, ...]:
-    """Return the committee's members, or fewer if there are not enough candidates.
+    """Return the committee's members, if the epoch has one; fewer if candidates are missing.
 
     The candidates are the nodes with the first six trusted keys, in their order, or without trusted
     keys six random nodes, drawn by alias, since node ids differ from run to run. The first three in
@@ -45,6 +46,8 @@ def committee_of(
     continues takes the first committee in turn whose members all know how the last one ended, but
     not the last in turn, which may have failed.
     """
+    if not announced.has_committee:
+        return ()
     run, settled = context.run, context.run.settled
     lots = {
         node_id: generator(run.seed, "committee", context.server_round, alias).random()
@@ -59,7 +62,7 @@ def committee_of(
     turns = [three for pair in pairs for three in pair][: len(threes)]
     turn = run.committee_turn % len(turns)
     in_turn = [*turns[turn:], *turns[:turn]]
-    known = [three for three in in_turn[:-1] if is_continued and settled.issuperset(three)]
+    known = [three for three in in_turn[:-1] if announced.continues and settled.issuperset(three)]
     members = [*known, *in_turn][0]
     return tuple(sorted(members, key=lambda node_id: ranks.get(node_id, 0)))
 

@@ -19,7 +19,7 @@ from dubhe_flwr.protocol.coordinator.sampling import (
     registering,
     sample,
 )
-from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.plan import Replies, StageReport
 from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, accept_replies, alias_order
 from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.messages import JoinReply, Stage
@@ -99,15 +99,10 @@ class Join(Awaiting):
         """Take the nodes that join and agree on the number of classes."""
         checks = _Checks(self.batch.header.epoch, self.announced, context.settings.trusted)
         told, report = accept_replies(self.batch, replies, checks.refuse)
-        known, present = context.run.aliases, context.round.present
-        names = _names(told, known, checks.ranks)
-        report = replace(report, aliases=checks.aliases)
-        context = context.reported(report.without(told.keys() - names, ALIAS_OF_ANOTHER))
+        names = _names(told, context.run.aliases, checks.ranks)
         accepted = {n: told[n] for n in told if n in names}
-        context = context.with_run(
-            aliases={**{n: known[n] for n in known if n in present}, **names},
-            declined=(context.run.declined & present).difference(accepted) | checks.declined,
-        )
+        report = report.without(told.keys() - names, ALIAS_OF_ANOTHER)
+        context = _recorded(context, checks, names, report)
         context, num_classes, others = _of_one_length(context, accepted)
         run = context.run
         context = context.with_run(
@@ -117,11 +112,8 @@ class Join(Awaiting):
         )
         agreed = [n for n in self.drawn if n in accepted and n not in others]
         context.check_quorum(len(agreed), "part of the epoch", None)
-        committee: tuple[int, ...] = ()
-        if self.announced.has_committee:
-            own_names = {node_id: names[node_id] for node_id in agreed}
-            is_continued = self.announced.continues is not None
-            committee = committee_of(context, own_names, checks.ranks, is_continued=is_continued)
+        own_names = {node_id: names[node_id] for node_id in agreed}
+        committee = committee_of(context, self.announced, own_names, checks.ranks)
         kept = registering(context, committee, agreed, checks.ranks)
         asked = frozenset(self.batch.requests).difference(set(agreed).difference(kept))
         invitation = Invitation(
@@ -182,6 +174,18 @@ class _Checks:
         return join_statement(
             self.epoch, self.announced, reply.public_key, reply.num_examples, digest
         )
+
+
+def _recorded(
+    context: Context, checks: _Checks, names: Mapping[int, str], report: StageReport
+) -> Context:
+    """Return the context with the report, the connected nodes' aliases, and who declined."""
+    known, present = context.run.aliases, context.round.present
+    context = context.reported(replace(report, aliases=checks.aliases))
+    return context.with_run(
+        aliases={**{n: known[n] for n in known if n in present}, **names},
+        declined=(context.run.declined & present).difference(names) | checks.declined,
+    )
 
 
 def _names(
