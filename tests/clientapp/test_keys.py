@@ -21,8 +21,9 @@ from flwr.app import Context
 from dubhe_flwr.clientapp import DubheMod, load_signing_key, load_trusted_keys
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Fields
+from dubhe_flwr.protocol.wire.announced import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import HelloRequest, JoinRequest, JoinStatus
+from dubhe_flwr.protocol.wire.messages import HelloRequest
 from dubhe_flwr.rules import Paper
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(3)]
