@@ -31,7 +31,7 @@ from dubhe_flwr.he.sealing import RecipientKey, prefixed, seal
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Plan, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
-from dubhe_flwr.protocol.node.memory import Ledger
+from dubhe_flwr.protocol.node.memory import REMEMBERED_EPOCHS, Ledger, Memory
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.node.settle import _simulated_noise, own_of
 from dubhe_flwr.protocol.rules.prices import advanced
@@ -53,6 +53,7 @@ from dubhe_flwr.protocol.vaults.committee import (
 )
 from dubhe_flwr.protocol.wire.announced import JoinStatus
 from dubhe_flwr.protocol.wire.codec import encode
+from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import (
     OpenReply,
     OpenRequest,
@@ -243,6 +244,11 @@ class TestAMember:
         other = {**batch.fields[node_id], "total": flipped(request.total), "sequence": 100}
         assert ClientSession(policy, before).handle(other)
         ledger = nodes.session(node_id).memory.ledger_after(Ledger())
+        for number in range(REMEMBERED_EPOCHS):  # a server can make the ledger forget the epoch
+            with pytest.raises(RefusedError, match="did not join this epoch"):
+                ClientSession(policy, before.with_ledger(ledger)).handle(other)
+            ledger = Memory(1, number.to_bytes(EPOCH_ID_BYTES)).ledger_after(ledger)
+        assert before.epoch not in ledger.last_answered()
         with pytest.raises(RefusedError, match="did not join this epoch"):
             ClientSession(policy, before.with_ledger(ledger)).handle(other)
 

@@ -14,11 +14,11 @@ from flwr.app import ConfigRecord
 
 from dubhe_flwr.clientapp.ledger_file import ledger_name, open_ledger
 from dubhe_flwr.clientapp.node import Node
-from dubhe_flwr.errors import DailyLimitError, RefusedError, SettingsError
+from dubhe_flwr.errors import DailyLimitError, RefusedError, SettingsError, StaleMessageError
 from dubhe_flwr.protocol.node.memory import LabelBudget, Ledger, Memory
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import AppointRequest
+from dubhe_flwr.protocol.wire.messages import AppointRequest, ParticipateRequest
 from dubhe_flwr.protocol.wire.roster import Roster
 from dubhe_flwr.rules import Prices
 
@@ -26,10 +26,10 @@ JOIN = JoinRequest("prices", Prices().to_json(), 20, 2048, 100, 3)
 COUNTS = [10, 20, 30]
 
 
-def join_in_a_new_run(node: Node, partition: int = 3) -> Memory:
+def join_in_a_new_run(node: Node, partition: int = 3, epoch: bytes | None = None) -> Memory:
     """Let a node without a session join, and return the memory it keeps."""
     context = node_context(partition)
-    node.handle(Envelope(b"e" * 16, "join", 1).seal(JOIN), context)
+    node.handle(Envelope(epoch or os.urandom(16), "join", 1).seal(JOIN), context)
     return Memory.from_fields(dict(context.state["dubhe"].items()))
 
 
@@ -68,6 +68,33 @@ def test_sums_of_earlier_runs_count(tmp_path: Path) -> None:
         memory = join_in_a_new_run(node, partition)
         assert memory.joined is not None
         assert memory.budget.spent == memory.joined.budget.spent == spent
+
+
+def test_a_node_joins_an_epoch_once_in_all_runs(tmp_path: Path) -> None:
+    """It refuses an epoch that its file lists, and joins others."""
+    node = Node(lambda _context: COUNTS, state_dir=tmp_path)
+    epochs = [number.to_bytes(16) for number in range(3)]
+    for epoch in epochs:
+        join_in_a_new_run(node, epoch=epoch)
+    for epoch in epochs:
+        with pytest.raises(StaleMessageError, match="already asked to join this epoch"):
+            join_in_a_new_run(node, epoch=epoch)
+    assert join_in_a_new_run(Node(lambda _context: COUNTS), epoch=epochs[0]).joined
+
+
+def test_a_node_whose_file_was_removed_leaves_the_epoch(tmp_path: Path) -> None:
+    """It cannot know what it answered, and joins the next epoch."""
+    node, context = Node(lambda _context: COUNTS, state_dir=tmp_path), node_context(3)
+    node.handle(Envelope(b"e" * 16, "join", 1).seal(JOIN), context)
+    (tmp_path / ledger_name("3")).unlink()
+    draw = Envelope(b"e" * 16, "participate", 2).seal(ParticipateRequest(1, 1, 1))
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="did not join this epoch"):
+            node.handle(draw, context)
+    node.handle(Envelope(b"f" * 16, "join", 3).seal(JOIN), context)
+    draw = Envelope(b"f" * 16, "participate", 4).seal(ParticipateRequest(1, 1, 1))
+    with pytest.raises(RefusedError, match="has not registered"):
+        node.handle(draw, context)
 
 
 @pytest.mark.parametrize("is_kept", [True, False])

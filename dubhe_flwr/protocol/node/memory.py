@@ -280,16 +280,24 @@ class Memory(Hidden):
 
         The ledger may have been lost in the meantime, so the amount spent never decreases. The
         memory may have been lost, too: Flower stores it after it has sent the reply. A node that
-        forgot what it answered would use the same pads again, so it leaves the epoch.
+        forgot what it answered would use the same pads again. So it leaves the epoch unless the
+        ledger lists the epoch with a number that the memory has reached. It joins no epoch that
+        the ledger lists.
         """
+        answered = ledger.last_answered()
         joined = self.joined
-        if ledger.last_answered().get(self.epoch, 0) > self.sequence:
+        if answered.get(self.epoch, inf) > self.sequence:
             joined = None
         if joined is not None:
             joined = replace(joined, budget=joined.budget.merged(ledger.budget))
-        allowance = self.allowance.merged(ledger.allowance)
-        budget = ledger.budget.merged(self.budget)
-        return replace(self, allowance=allowance, budget=budget, joined=joined)
+        others = [epoch for epoch in answered if not self.remembers(epoch)]
+        return replace(
+            self,
+            epochs=b"".join(others) + self.epochs,
+            allowance=self.allowance.merged(ledger.allowance),
+            joined=joined,
+            budget=ledger.budget.merged(self.budget),
+        )
 
 
 def _rule_of(announced: JoinRequest) -> tuple[str, str, bool]:

@@ -82,7 +82,8 @@ def test_a_ledger_carries_what_other_runs_spent() -> None:
     """The larger share counts, and the probability that was taken last."""
     counts, others = JOINED.label_counts, (4, 5)
     before = spent_by(counts, 0.5, 2.0, 0.25)
-    ledger = Ledger(Allowance(5, 1), before.of(others).charged(0.75))
+    answered = MEMORY.ledger_after(Ledger()).answered
+    ledger = Ledger(Allowance(5, 1), before.of(others).charged(0.75), answered)
     assert Ledger.from_fields(ledger.to_fields()) == ledger
     for own, expected in (
         (spent_by(counts, 0.625, 1.0, 0.125), (0.625, 2.0, 0.25)),
@@ -108,9 +109,14 @@ def test_a_ledger_remembers_the_latest_epochs() -> None:
     told = ledger.last_answered()
     assert [int.from_bytes(epoch) for epoch in told] == [*range(2, 40), *range(41, 66), 40]
     assert all(number == int.from_bytes(epoch) for epoch, number in told.items())
+    after = MEMORY.ledger_after(ledger)
     for sequence, joined in ((31415, JOINED), (31414, None)):
-        memory = replace(MEMORY, sequence=sequence)
-        assert memory.with_ledger(MEMORY.ledger_after(ledger)).joined == joined
+        assert replace(MEMORY, sequence=sequence).with_ledger(after).joined == joined
+    assert MEMORY.with_ledger(ledger).joined is None
+    for epoch in after.last_answered():
+        assert MEMORY.with_ledger(after).remembers(epoch)
+        assert Memory().with_ledger(after).remembers(epoch)
+    assert MEMORY.with_ledger(after).epoch == MEMORY.epoch
 
 
 def test_a_damaged_ledger_is_refused() -> None:
