@@ -62,6 +62,21 @@ def test_recipients_find_a_server_that_plays_the_agent(pinned: bool) -> None:
     assert all((joined(nodes, n).registered is None) == pinned for n in nodes.ids)
 
 
+@pytest.mark.parametrize("pinned", [True, False])
+def test_a_wrong_number_of_nodes(pinned: bool) -> None:
+    """Nodes with pinned keys learn the number from the agent; others believe the server.
+
+    With a larger one, an agent would decrypt more sums, and sums over all clients.
+    """
+    nodes = (pinned_federation if pinned else federation)()
+    nodes.alter_request = lambda stage, _node, request: (
+        {**request, "num-joined": 1000} if stage == Stage.REGISTER else request
+    )
+    nodes.deliver(nodes.until(Stage.REGISTER))
+    assert len(untrusted(nodes)) == len(nodes.errors) == NUM_CLIENTS * pinned
+    assert all((joined(nodes, n).registered is None) == pinned for n in nodes.ids)
+
+
 @pytest.mark.parametrize("forgets", ["64 epochs", "everything"])
 @pytest.mark.parametrize("pinned", [True, False])
 def test_a_leaked_key_of_an_old_epoch_opens_nothing(forgets: str, pinned: bool) -> None:

@@ -135,8 +135,8 @@ def signatures(case: Case) -> Case:
     epoch, node, signer = bytes_of(case, "epoch", "public-key", "signing-key")
     agent, modulus, state = bytes_of(case, "agent-public-key", "modulus", "state")
     join = ref.join_statement(epoch, announced, node, case["alias"], case["num-examples"])
-    mean = case["mean-examples"]
-    key = ref.key_statement(epoch, announced, agent, modulus, node, mean, state)
+    told = case["num-joined"], case["mean-examples"], state
+    key = ref.key_statement(epoch, announced, agent, modulus, node, *told)
     continued = announced | {"continues": EPOCH}
     return {
         "parameters-digest": ref.parameters_digest(announced).hex(),

@@ -362,6 +362,7 @@ def key_statement(  # noqa: PLR0917 - everything that is signed
     agent: bytes,
     modulus: bytes,
     recipient: bytes,
+    num_joined: int,
     mean: float = 0.0,
     state: bytes = b"",
 ) -> bytes:
@@ -375,6 +376,7 @@ def key_statement(  # noqa: PLR0917 - everything that is signed
         hashlib.sha256(modulus).digest(),
         layout_digest(announced),
         recipient,
+        struct.pack(">q", num_joined),
         struct.pack(">d", mean),
         hashlib.sha256(state).digest(),
     )

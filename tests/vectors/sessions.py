@@ -195,7 +195,7 @@ def signed_key(signer: bytes, **changes: Any) -> dict[str, Any]:
     """Return a request to register under the agent's key, with a signature on a statement."""
     statement = ref.key_statement(**{
         "epoch": EPOCH, "announced": ANNOUNCED, "agent": ref.public_half(AGENT),
-        "modulus": MODULUS, "recipient": OWN,
+        "modulus": MODULUS, "recipient": OWN, "num_joined": len(COUNTS),
     } | changes)  # fmt: skip
     return delivered() | {"key.signature": ref.sign(signer, statement)}
 
@@ -459,6 +459,7 @@ def _bad_register() -> Iterator[Case]:
         ("signed for another node", signed_key(SIGNER, recipient=bytes(32))),
         ("signed for another agent", signed_key(SIGNER, agent=bytes(32))),
         ("signed for another key", signed_key(SIGNER, modulus=OTHER_MODULUS)),
+        ("signed for other nodes", signed_key(SIGNER, num_joined=999)),
         ("signed for another mean", signed_key(SIGNER, mean=2.0)),
     ):
         yield refused_session(

@@ -238,8 +238,8 @@ def test_statements_and_signatures(case: Case) -> None:
     join = join_statement(epoch, told, recipient, case["num-examples"], alias_digest(case["alias"]))
     continued = parameters_digest(replace(told, continues=inputs.EPOCH))
     assert continued.hex() == case["continued-parameters-digest"]
-    means = case["mean-examples"], bytes.fromhex(case["state"])
-    key = key_statement(epoch, told, layout_of(case), agent, public_key, recipient, *means)
+    rest = case["num-joined"], case["mean-examples"], bytes.fromhex(case["state"])
+    key = key_statement(epoch, told, layout_of(case), agent, public_key, recipient, *rest)
     for name, statement in (("join", join), ("key", key)):
         assert statement.hex() == case[f"{name}-statement"]
         assert keys.sign(statement).hex() == case[f"{name}-signature"]

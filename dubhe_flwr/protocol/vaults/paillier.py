@@ -54,9 +54,8 @@ class Paillier(Vault):
         signatures, state = None, self.sealed_state(seat, prime)
         if seat.pinned is not None:
             statement = partial(key_statement, seat.epoch, announced, self.layout, own, public_key)
-            signatures = b"".join(
-                seat.pinned.sign(statement(each, mean_examples, state)) for each in recipients
-            )
+            told = len(recipients), mean_examples, state
+            signatures = b"".join(seat.pinned.sign(statement(each, *told)) for each in recipients)
         return KeygenReply(public_key.to_bytes(), sealed, signatures, state)
 
     def accept(
@@ -81,6 +80,7 @@ class Paillier(Vault):
                 agent,
                 public_key,
                 seat.delivery_key.public_bytes,
+                request.num_joined,
                 request.mean_examples,
                 request.state,
             )

@@ -66,16 +66,19 @@ def key_statement(  # noqa: PLR0917 - everything that the statement binds
     agent: bytes,
     public_key: PublicKey,
     recipient: bytes,
+    num_joined: int,
     mean_examples: float | None,
     state: bytes | None,
 ) -> bytes:
     """Return what an agent signs for one recipient: that it made this key for this recipient.
 
     Agent and recipient are named by their public delivery keys. The recipient's key is new in each
-    epoch, so a statement is worthless in another one. `state` says how the last epoch ended, as
-    the agent sealed it; None if the epoch starts afresh.
+    epoch, so a statement is worthless in another one. `num_joined` is the length of the roster,
+    from which each node's limits follow. `state` says how the last epoch ended, as the agent sealed
+    it; None if the epoch starts afresh.
     """
-    told = struct.pack(">d", mean_examples or 0.0), hashlib.sha256(state or b"").digest()
+    numbers = struct.pack(">q", num_joined), struct.pack(">d", mean_examples or 0.0)
+    told = *numbers, hashlib.sha256(state or b"").digest()
     digests = public_key.digest(), layout.digest()
     return _statement(b"key", epoch, announced, agent, *digests, recipient, *told)
 
