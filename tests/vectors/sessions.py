@@ -193,10 +193,11 @@ def delivered(
 
 def signed_key(signer: bytes, **changes: Any) -> dict[str, Any]:
     """Return a request to register under the agent's key, with a signature on a statement."""
-    statement = ref.key_statement(**{
+    what: dict[str, Any] = {
         "epoch": EPOCH, "announced": ANNOUNCED, "agent": ref.public_half(AGENT),
         "modulus": MODULUS, "recipient": OWN, "num_joined": len(COUNTS),
-    } | changes)  # fmt: skip
+    }  # fmt: skip
+    statement = ref.key_statement(**(what | changes))
     return delivered() | {"key.signature": ref.sign(signer, statement)}
 
 
