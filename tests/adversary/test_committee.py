@@ -51,9 +51,8 @@ from dubhe_flwr.protocol.vaults.committee import (
     _pad_name,
     _release_key,
 )
-from dubhe_flwr.protocol.wire.announced import JoinStatus
+from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinStatus
 from dubhe_flwr.protocol.wire.codec import encode
-from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import (
     OpenReply,
     OpenRequest,

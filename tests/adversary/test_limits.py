@@ -43,7 +43,7 @@ def test_a_huge_message_is_refused_before_it_is_unpacked(
 
 def test_no_array_is_as_long_as_the_server_says() -> None:
     """The server announces K = 300 million, and asks an agent to compare two tries."""
-    options = {"rule": Prices(), "tries": 3}
+    options: dict[str, Any] = {"rule": Prices(), "tries": 3}
     nodes = dubhe(COUNTS, num_participants=4, max_registered=20, policy=REAL, **options)
     nodes.alter_request = lambda stage, _node, request: (
         {**request, "num-participants": 3 * 10**8} if stage == "join" else request
