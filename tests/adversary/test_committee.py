@@ -406,12 +406,19 @@ class TestTheRoster:
             nodes.handle(victim, {**request, "sequence": 50})
 
 
-def test_samples_continue_from_the_last_prices_after_a_failure() -> None:
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lost, "no reply"),
+        (lambda reply: {**reply, "sealed": reply["sealed"][:-1]}, "wrong size of a part"),
+    ],
+)
+def test_samples_continue_from_the_last_prices_after_a_failure(spoil: Any, reason: str) -> None:
     """The committee that took over knows them, so it keeps its turn, and nobody starts afresh."""
     nodes = federation(max_registered=16, num_participants=12)
-    with altered(nodes, Stage.OPEN, lost, [nodes.ids[0]]):
+    with altered(nodes, Stage.OPEN, spoil, [nodes.ids[0]]):
         plan = nodes.play(1)
-    assert joins_in(plan) == 2
+    assert (joins_in(plan), report_of(plan, "open").dropped) == (2, {reason: 1})
     assert "The committee failed because of 0; all nodes register again." in plan.notes
     for plan in nodes.rounds(2, 5):
         assert (plan.num_registered, joins_in(plan), plan.notes) == (16, 1, ())
