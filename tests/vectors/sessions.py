@@ -271,11 +271,9 @@ def _settles() -> Iterator[Case]:
     yield after_settling("given thresholds are settled at once")
     asked_clear = answers(ask("settle", sum_request(CLEAR)), settled(P_OWN))
     yield session("a rule is settled in an epoch in the clear", registered(CLEAR), asked_clear)
-    owner = FRANK | {"max-draws-per-day": 29}
+    owner = FRANK | {"max-draws-per-day": 5}
     undrawn = answers(ask("settle", sum_request()), {"finding": b""})
-    yield session(
-        "draws beyond the limit of a day, on settling", registered(), undrawn, owner=owner
-    )
+    yield session("a sixth draw in a day of five, on settling", registered(), undrawn, owner=owner)
     without = overall(ANNOUNCED)
     place = ref.slots_of(ANNOUNCED, COUNTS[1])[0]
     without[0], without[place] = without[0] + without[place], 0
@@ -557,17 +555,15 @@ def _bad_search() -> Iterator[Case]:
 
 def _bad_draws() -> Iterator[Case]:
     yield refused_session("a draw before any sum", registered(), "participate", DRAW)
-    owner = FRANK | {"max-draws-per-day": 30}
+    owner = FRANK | {"max-draws-per-day": 6}
     more = refused(ask("participate", rounds_to_draw(1, 1), 4), DAY_IS_SPENT)
     first = ask("settle", sum_request())
-    yield session(
-        "a seventh draw of four in nine, in a day of 30", registered(), first, more, owner=owner
-    )
+    yield session("a seventh draw in a day of six", registered(), first, more, owner=owner)
     total = [1] + [0] * 3 + [6] + [0] * 6
     seven = sum_request(POOLED, draws=rounds_to_draw(1, 100), total=total)
     full = ask("settle", seven | {"rule-sum.num-clients": 7})
-    owner = FRANK | {"min-cohort": 2, "max-draws-per-day": 1000}
-    name = "draws in which all seven volunteer, which count ten times"
+    owner = FRANK | {"min-cohort": 2, "max-draws-per-day": 200}
+    name = "draws of eight volunteers for four places, which count twice"
     yield session(name, registered(POOLED, num_joined=14), full, more, owner=owner)
 
 

@@ -12,15 +12,14 @@ from dubhe_flwr.protocol.wire.messages import ParticipateRequest
 INVALID_SUM: Final = "The sum is not valid."  # must not say which check failed
 
 
-def num_draws_of(joined: Membership, request: ParticipateRequest) -> int:
+def price_of(joined: Membership, request: ParticipateRequest) -> int:
     """Return how many draws a request counts as, toward the owner's daily limit.
 
-    The more of the clients volunteer, the more a draw reveals about a probability. So a draw counts
-    once for each tenth of the clients that are expected to volunteer, rounded up.
+    One draw for H times K volunteers reveals as much about a probability as H draws.
     """
-    num_registered = reading_of(registration_of(joined)).num_registered
-    num_volunteers = min(joined.announced.num_volunteers(num_registered), num_registered)
-    each = -(-10 * num_volunteers // num_registered)
+    announced = joined.announced
+    num_volunteers = announced.num_volunteers(reading_of(registration_of(joined)).num_registered)
+    each = -(-num_volunteers // announced.num_participants)
     return request.num_rounds * request.num_tries * each
 
 

@@ -42,8 +42,8 @@ class Limits:
         Largest number of registrations and of draws that the node makes in a day (UTC), counted
         within a run or, with `state_dir`, across runs. If the node is asked to register under
         another key, the request counts as another epoch. Beyond a limit, the node refuses requests
-        before it does any work. The limits do not bind a simulated node. A draw counts once for
-        each tenth of the clients that are expected to volunteer, rounded up.
+        before it does any work. The limits do not bind a simulated node. A draw with V expected
+        volunteers counts as V / K draws, rounded up.
 
     Raises
     ------

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.protocol.node.guards import num_draws_of, spend_day, spend_sums
+from dubhe_flwr.protocol.node.guards import price_of, spend_day, spend_sums
 from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.announced import JoinRequest
@@ -54,21 +54,9 @@ def test_daily_limits_start_again_the_next_day(request_: Any, spent: Allowance) 
     assert spend_day(simulated, spent, 5, **request_).day == 5
 
 
-@pytest.mark.parametrize(
-    ("num_clients", "num_participants", "pool", "each"),
-    [
-        (7, 4, 3, 10),
-        (8, 4, 3, 10),
-        (100, 4, 3, 2),
-        (400, 10, 10, 3),
-        (400, 100, 1, 3),
-        (400, 4, 1, 1),
-    ],
-)
-def test_a_draw_for_more_volunteers_counts_more(
-    num_clients: int, num_participants: int, pool: int, each: int
-) -> None:
-    """It counts for each tenth of the clients expected to volunteer, whatever K and the pool."""
-    announced = replace(ANNOUNCED, num_participants=num_participants, pool=pool)
-    joined = replace(JOINED, announced=announced, registered=registered(num_clients))
-    assert num_draws_of(joined, ParticipateRequest(1, 2, 3)) == 6 * each
+@pytest.mark.parametrize(("num_clients", "price"), [(7, 2), (8, 3), (100, 3)])
+def test_a_draw_for_more_volunteers_counts_more(num_clients: int, price: int) -> None:
+    """A draw for V volunteers counts as V / K, rounded up, by the clients of the sum."""
+    pool = replace(JOINED, announced=replace(ANNOUNCED, pool=3))
+    joined = replace(pool, registered=registered(num_clients))
+    assert price_of(joined, ParticipateRequest(1, 2, 3)) == 6 * price

@@ -17,7 +17,7 @@ def test_the_error_counts_nodes_that_eligible_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "last"), [({"max_draws_per_day": 20}, 2), ({"max_epochs_per_day": 1}, 3)]
+    ("limit", "last"), [({"max_draws_per_day": 5}, 2), ({"max_epochs_per_day": 1}, 3)]
 )
 def test_reaching_a_daily_limit_does_not_end_the_epoch(limit: Any, last: int) -> None:
     """The message says whose limit it is; a round with random clients uses none of it."""
