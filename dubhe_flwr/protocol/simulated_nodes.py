@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.protocol.node.memory import Memory
+from dubhe_flwr.protocol.node.memory import Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
@@ -42,18 +42,32 @@ class SimulatedNodes:
 
     def _take_up(self, batch: Batch, received: Replies) -> None:
         """Start a session, already joined, for each node that reported its label counts."""
-        read = reply_reader(batch.header)
+        read, header = reply_reader(batch.header), batch.header
         for node_id, fields in received.items():
             if isinstance(fields, NodeFailure):
                 continue
             with suppress(ProtocolError):  # the server drops such a reply as well
                 reply: Any = read(fields)  # the header fixes the kind
                 if reply.label_counts is not None:
+                    request: Any = batch.requests[node_id]
                     before = self._sessions.get(node_id)
                     kept = Memory() if before is None else before.memory
-                    session = ClientSession(_policy(reply), kept)
-                    session.handle(batch.fields[node_id])
-                    self._sessions[node_id] = session
+                    budget = kept.budget.of(reply.label_counts)
+                    memory = Memory(
+                        sequence=header.sequence,
+                        epochs=header.epoch,
+                        budget=budget,
+                        joined=Membership(
+                            header.epoch,
+                            header.sequence,
+                            request,
+                            delivery_key=b"",  # nothing is sealed for it
+                            label_counts=reply.label_counts,
+                            budget=budget,
+                            earlier=kept.earlier(request),
+                        ),
+                    )
+                    self._sessions[node_id] = ClientSession(_policy(reply), memory)
 
 
 def _policy(reply: JoinReply) -> NodePolicy:
