@@ -83,6 +83,7 @@ class SelectionDriver:
         self._ahead = PlansAhead(selector)
         self._reach: tuple[Callable[[], Sequence[int]], Send]  # list and reach this round's nodes
         self._num_begun = 0  # rounds
+        self._is_training = False
         self.metrics: dict[str, int | float] = {}
 
     def plan_round(
@@ -105,6 +106,7 @@ class SelectionDriver:
             self.stop()
             self._ahead = PlansAhead(self.selector)
         self._num_begun += 1
+        self._is_training = False
         self._reach = present, send
         server_round = run.begin_round(server_round)
         if run.plan is None:
@@ -175,6 +177,7 @@ class SelectionDriver:
         selected = self.run.plan.participants if self.run.plan is not None else ()
         if sorted(node_ids) != sorted(selected):
             warn_once(_TRAINS_OTHERS)
+        self._is_training = True
         self._ahead.expect(len(node_ids))
 
     def training_ends(
@@ -222,14 +225,15 @@ class SelectionDriver:
     def _send_ahead(self, send: Send, batch: Batch, is_stopped: Callable[[], bool]) -> Replies:
         """Exchange a batch while clients train.
 
-        Nodes answer what the app sent before, so the timeout begins with the next round.
+        Nodes first answer what the app sent before. So the timeout begins with the next round, or
+        at once if a round already waits for this exchange.
         """
-        num_begun = self._num_begun
+        num_begun, may_train = self._num_begun, self._is_training
         is_late: Callable[[], bool] | None = None
 
         def is_over() -> bool:
             nonlocal is_late
-            if is_late is None and self._num_begun > num_begun:
+            if is_late is None and not (may_train and self._num_begun == num_begun):
                 is_late = after(self.options.stage_timeout)
             return is_stopped() or (is_late is not None and is_late())
 

@@ -186,6 +186,21 @@ def test_stage_timeout_begins_with_the_next_round(api: Api) -> None:
     assert seen == [False, False, True, True]
 
 
+def test_stage_timeout_begins_at_once_if_a_round_waits(api: Api) -> None:
+    """If training is over, no other round begins before the batch is answered."""
+    driver, seen = api.dubhe(stage_timeout=1e-9).driver, list[bool]()
+
+    def send(_batch: Batch, _timeout: float | None, is_over: Any) -> Replies:
+        seen.append(is_over() or is_over())
+        return {}
+
+    driver.training_begins([0])
+    with pytest.raises(DubheError):  # nobody is connected
+        driver.plan_round(2, list, Mock(), lambda: 0.0)
+    driver._send_ahead(send, JOIN, lambda: False)
+    assert seen == [True]
+
+
 def test_overriding_eligible_turns_off_planning_ahead(
     api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:

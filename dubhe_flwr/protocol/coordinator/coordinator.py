@@ -26,7 +26,7 @@ an outcome, whose class decides what comes next, or a stage that has sent a batc
 | `Determine` | `RoundReady` | the plan, and rest |
 | `Keygen` | none: this agent made no key | `Keygen`, with another agent |
 | `Register` | none: too few nodes could open their key | `Keygen`, with another agent |
-| `Keygen`, `Appoint` | none: no node asked knows the last state | `Join`, in the same round |
+| `Keygen`, `Appoint` | none: too few nodes know the last state | `Join`, in the same round |
 
 A stage that has nothing to ask returns its outcome from ``begin``: `Keygen` in a simulation in the
 clear that starts afresh, `Open` without a committee, `Participate` if the round was drawn ahead,

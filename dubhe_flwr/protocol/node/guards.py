@@ -12,7 +12,7 @@ from dubhe_flwr.protocol.wire.messages import ParticipateRequest
 INVALID_SUM: Final = "The sum is not valid."  # must not say which check failed
 
 
-def price_of(joined: Membership, request: ParticipateRequest) -> int:
+def num_draws_of(joined: Membership, request: ParticipateRequest) -> int:
     """Return how many draws a request counts as, toward the owner's daily limit.
 
     One draw for H times K volunteers reveals as much about a probability as H draws.

@@ -21,8 +21,12 @@ from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
 from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, split
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 
-REMEMBERED_EPOCHS: Final = 64
-"""Number of past epochs that a node remembers, to refuse requests to join them again."""
+REMEMBERED_EPOCHS: Final = 256
+"""Number of past epochs that a node remembers, to refuse requests to join them again.
+
+It is above the number that it may join in a day. Otherwise a server could make a node with
+`state_dir` leave the epoch of another run, by having it join many.
+"""
 
 _REMEMBERED_COUNTS: Final = 64
 """Number of earlier label counts whose budgets a node keeps."""
@@ -237,7 +241,9 @@ class Memory(Hidden):
     """Everything that a node keeps; empty before the first request. It never leaves the node."""
 
     sequence: int = 0  # number of the last request answered
-    epochs: bytes = b""  # identities of the epochs it was asked to join, the current one last
+    # Identities of the epochs it was asked to join, the current one last. Those in its ledger come
+    # first, and if the node has lost its memory, the last of them counts as the current one.
+    epochs: bytes = b""
     allowance: Allowance = Allowance()  # spent today
     joined: Membership | None = None  # in the current epoch; None if it did not join
     budget: LabelBudget = LabelBudget()  # of the label counts with which it last joined
@@ -290,10 +296,11 @@ class Memory(Hidden):
             joined = None
         if joined is not None:
             joined = replace(joined, budget=joined.budget.merged(ledger.budget))
-        others = [epoch for epoch in answered if not self.remembers(epoch)]
+        own = self.epochs[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
+        known = set(split(own, EPOCH_ID_BYTES))
         return replace(
             self,
-            epochs=b"".join(others) + self.epochs,
+            epochs=b"".join([*(epoch for epoch in answered if epoch not in known), own]),
             allowance=self.allowance.merged(ledger.allowance),
             joined=joined,
             budget=ledger.budget.merged(self.budget),

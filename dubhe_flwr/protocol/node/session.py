@@ -20,7 +20,7 @@ from dubhe_flwr.errors import (
 )
 from dubhe_flwr.protocol.log import warn_once
 from dubhe_flwr.protocol.node.enter import join, make_key, register
-from dubhe_flwr.protocol.node.guards import price_of, spend_day
+from dubhe_flwr.protocol.node.guards import num_draws_of, spend_day
 from dubhe_flwr.protocol.node.member import appoint, open_sum
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, where_raised
@@ -126,8 +126,8 @@ class ClientSession:
         if joined is None:
             raise RefusedError("This node did not join this epoch.")
         again = int(isinstance(request, RegisterRequest) and joined.registered is not None)
-        price = price_of(joined, request) if isinstance(request, ParticipateRequest) else 0
-        allowance = spend_day(self.policy, memory.allowance, self._today, again, price)
+        draws = num_draws_of(joined, request) if isinstance(request, ParticipateRequest) else 0
+        allowance = spend_day(self.policy, memory.allowance, self._today, again, draws)
 
         def keep(joined: Membership) -> None:
             self.memory = Memory(header.sequence, memory.epochs, allowance, joined, joined.budget)

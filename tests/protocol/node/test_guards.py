@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.protocol.node.guards import price_of, spend_day, spend_sums
+from dubhe_flwr.protocol.node.guards import num_draws_of, spend_day, spend_sums
 from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.announced import JoinRequest
@@ -59,4 +59,4 @@ def test_a_draw_for_more_volunteers_counts_more(num_clients: int, price: int) ->
     """A draw for V volunteers counts as V / K, rounded up, by the clients of the sum."""
     pool = replace(JOINED, announced=replace(ANNOUNCED, pool=3))
     joined = replace(pool, registered=registered(num_clients))
-    assert price_of(joined, ParticipateRequest(1, 2, 3)) == 6 * price
+    assert num_draws_of(joined, ParticipateRequest(1, 2, 3)) == 6 * price
