@@ -33,6 +33,7 @@ MAX_BATCHES = 1 + 7 * (1 + 3 + 3 + 3 + 1) + 1
 """Seven epochs after an old one, with three keys and three sums each, and one to determine."""
 
 PRIVATE_DRAWS: Final = "dubhe_flwr.protocol.node.round.private_draws"
+PRIVATE_BITS: Final = "dubhe_flwr.protocol.node.settle.secrets.randbits"  # of noise and rounding
 
 nodes = st.sampled_from(IDS)
 some_nodes = st.sets(nodes)
@@ -131,7 +132,10 @@ class Federation(RuleBasedStateMachine):
         assert self.batch is not None
         fields = self.batch.header.seal(self.batch.requests[node_id])
         try:
-            with patch(PRIVATE_DRAWS, self.draws.random):
+            with (
+                patch(PRIVATE_DRAWS, self.draws.random),
+                patch(PRIVATE_BITS, self.random.getrandbits),
+            ):
                 reply = self.sessions[node_id].handle(fields)
         except ProtocolError as error:
             return NodeFailure.of(error)
