@@ -24,8 +24,8 @@ from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 REMEMBERED_EPOCHS: Final = 256
 """Number of past epochs that a node remembers, to refuse requests to join them again.
 
-It is above the number that it may join in a day. Otherwise a server could make a node with
-`state_dir` leave the epoch of another run, by having it join many.
+It is above the default of `max_epochs_per_day`. Otherwise a server could make a node with
+`state_dir` leave the epoch of another run, by asking it to join many.
 """
 
 _REMEMBERED_COUNTS: Final = 64
