@@ -1,13 +1,7 @@
 """Plans coming rounds in a thread while the clients of an earlier round train.
 
-Theory of operation. A node handles one message at a time, and starts a process for each. If a
-request arrives while the node trains, the node answers it right after training. If it is selected
-again, it then starts training late. So each exchange is spread over two rounds: nodes that do not
-train in the first round are asked in that round, and the others in the second. In both, training
-gets a head start: where nodes share a host, the processes that train start before those that
-answer. A registration is expected to take seven exchanges, and a draw two, so planning begins
-fifteen or five rounds before the round that needs them. If that round is closer than this, as it is
-early in an epoch, some exchanges take only one round.
+Theory of operation. Each call of a selector takes a state and returns the next one, so the states
+form a chain. The thread extends this chain:
 
 | event | what happens |
 |---|---|
@@ -17,34 +11,34 @@ early in an epoch, some exchanges take only one round.
 | it is planned | it is kept until its turn comes, and the thread looks for the next one |
 | it fails, or would be selected at random | the log says so, the thread ends, and the round is selected when its turn comes |
 
-Each call of a selector takes a state and returns the next one, so the states form a chain. The
-thread extends this chain. Only one exchange is ever under way: to select a round that is not
-planned, the main thread first stops the planning thread.
+Only one exchange is ever under way: to select a round that is not planned, the main thread first
+stops the planning thread.
+
+`pacing` spreads an exchange over two rounds. A registration is expected to take seven exchanges,
+and a draw two, so planning begins fifteen or five rounds before the round that needs them. If that
+round is closer than this, as it is early in an epoch, some exchanges take only one round.
 """  # noqa: E501 - a table
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from logging import INFO, WARNING
 from threading import Condition, Thread
-from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from dubhe_flwr.adapter.exchanges import Exchanges, counted
 from dubhe_flwr.adapter.messages import log
+from dubhe_flwr.adapter.pacing import Pacing, SendAhead, StoppedError
 from dubhe_flwr.errors import DubheError, QuorumError
 from dubhe_flwr.protocol import Batch, Plan, Replies, Stage
 from dubhe_flwr.protocol.selector import Selector
 
 Present = Callable[[], Collection[int]]
 """Returns the ids of the connected nodes."""
-SendAhead = Callable[[Batch, Callable[[], bool]], Replies]
-"""Sends a batch and returns the replies that came before the function returned True."""
 
 _NOT_PLANNED: Final = (
     "dubhe: round %s could not be planned while clients train, and is selected when it begins: %s"
 )
 _SILENT_SECONDS: Final = 1.0  # seconds that a round waits before the log says so
-_HEAD_START: Final = 1 / 3  # part of a round's time
 _IN_A_REGISTRATION: Final = 7  # exchanges
 _IN_A_DRAW: Final = 2
 
@@ -56,28 +50,19 @@ class PlannedRound(NamedTuple):
     state: Any
 
 
-class _StoppedError(Exception):
-    """Ends the thread between two batches."""
-
-
 class PlansAhead:
     """The rounds planned ahead, and the thread that plans them."""
 
     # Guards all attributes. All planners share it, since a copy of a strategy cannot copy a lock.
     _changed = Condition()
 
-    def __init__(self, selector: Selector[Any]) -> None:
+    def __init__(self, selector: Selector[Any], timeout: float | None) -> None:
         self._selector = selector
+        self._pacing = Pacing(timeout)
         self._to_push = 0  # training messages still to be pushed before planning begins
         self._planned: dict[int, PlannedRound] = {}
         self._end: tuple[int, Any] | None = None  # the last round in the chain, and its state
-        self._training = 0  # the round now in training
-        self._trained: Collection[int] = ()  # the nodes that train in it
-        self._began_at = monotonic()  # when its training began
-        self._head_start = 0.0  # seconds from then on until other nodes are asked
-        self._is_awaited = False  # whether a round waits for its plan
         self._is_running = False
-        self._is_stopped = False  # whether the thread has to end
         self._has_failed = False  # whether the round after the last one in the chain failed
         self._waits_for = ""
 
@@ -114,18 +99,14 @@ class PlansAhead:
         present, send
             How to list and reach the nodes.
         """
+        self._pacing.training_begins(plan)
         with self._changed:
-            now = monotonic()
-            if self._training:
-                self._head_start = _HEAD_START * (now - self._began_at)
-            self._training, self._began_at = plan.server_round, now
-            self._trained = plan.participants
-            self._changed.notify_all()
             if self._is_running or self._has_failed:
                 return
             if self._end is None:
                 self._end = plan.server_round, state
-            self._is_running, self._is_stopped = True, False
+            self._is_running = True
+        self._pacing.stop(is_stopped=False)
         arguments = (last_round, present, send)
         thread = Thread(target=self._run, args=arguments, name="dubhe-ahead", daemon=True)
         try:
@@ -140,12 +121,11 @@ class PlansAhead:
             return server_round in self._planned or not self._is_running
 
         with self._changed:
-            self._is_awaited = not is_known()
-            self._changed.notify_all()
-            if not self._changed.wait_for(is_known, _SILENT_SECONDS):
-                log(INFO, "dubhe: round %s waits until %s", server_round, self._waits_for)
-                self._changed.wait_for(is_known)
-            self._is_awaited = False
+            if not is_known():
+                with self._pacing.hurry():
+                    if not self._changed.wait_for(is_known, _SILENT_SECONDS):
+                        log(INFO, "dubhe: round %s waits until %s", server_round, self._waits_for)
+                        self._changed.wait_for(is_known)
             return self._planned.pop(server_round, None)
 
     def withdraw(self, state: Any) -> Any:
@@ -161,15 +141,13 @@ class PlansAhead:
 
     def stop(self) -> None:
         """Tell the thread to end, without waiting for it."""
-        with self._changed:
-            self._is_stopped = True
-            self._changed.notify_all()
+        self._pacing.stop()
 
     def _run(self, last_round: int | None, present: Present, send: SendAhead) -> None:
         """Plan round after round until none is due."""
         try:
             while True:
-                training = self._training
+                training = self._pacing.training
                 due = self._next_due(training, last_round, present())
                 if due is not None:
                     self._plan(*due, send)
@@ -181,8 +159,8 @@ class PlansAhead:
     def _ended(self, error: BaseException) -> None:
         """Log why a round was not planned, and notify all waiting threads."""
         with self._changed:
-            if not isinstance(error, _StoppedError):
-                last = self._end[0] if self._end else self._training
+            if not isinstance(error, StoppedError):
+                last = self._end[0] if self._end else self._pacing.training
                 log(WARNING, _NOT_PLANNED, last + 1, str(error) or type(error).__name__)
                 self._has_failed = True
             self._is_running = False
@@ -191,7 +169,7 @@ class PlansAhead:
     def _may_end(self, training: int) -> bool:
         """End the thread unless training has begun for another round."""
         with self._changed:
-            self._is_running = training != self._training
+            self._is_running = training != self._pacing.training
             self._changed.notify_all()
             return not self._is_running
 
@@ -228,9 +206,9 @@ class PlansAhead:
         def exchange(batch: Batch) -> Replies:
             nodes = counted(len(batch.requests), "node has", "nodes have")
             self._waits_for = f"{nodes} answered {batch.header.stage}"
-            rounds_left = server_round - self._training - 1
+            rounds_left = server_round - self._pacing.training - 1
             may_spread = rounds_left > max(1, next(exchanges_left))
-            return (self._spread if may_spread else self._send)(batch, send)
+            return (self._pacing.spread if may_spread else self._pacing.send)(batch, send)
 
         exchanges = Exchanges(self._selector, state)
         last, planned = server_round - 1, dict[int, PlannedRound]()
@@ -243,43 +221,6 @@ class PlansAhead:
             self._keep(last, exchanges.state, planned)
         if plan.fallback:  # the round gets another chance when its turn comes
             raise QuorumError(" ".join(plan.notes))
-
-    def _spread(self, batch: Batch, send: SendAhead) -> Replies:
-        """Send a batch to the nodes that are not training now, and next round to the others."""
-        with self._changed:
-            training, trained = self._training, frozenset(self._trained)
-
-        def may_go_on() -> bool:
-            return training != self._training or self._is_urgent()
-
-        def send_to(nodes: Collection[int]) -> Replies:
-            requests = {node: body for node, body in batch.requests.items() if node in nodes}
-            if not requests:
-                return {}
-            with self._changed:
-                head_start_left = self._began_at + self._head_start - monotonic()
-                self._changed.wait_for(self._is_urgent, max(0.0, head_start_left))
-            return self._send(Batch(batch.header, requests), send)
-
-        replies = send_to(batch.requests.keys() - trained)
-        if later := batch.requests.keys() & trained:
-            with self._changed:
-                self._changed.wait_for(may_go_on)
-            replies = {**replies, **send_to(later)}
-        return replies
-
-    def _is_urgent(self) -> bool:
-        """Return whether a round waits for its plan, or the thread has to end."""
-        return self._is_awaited or self._is_stopped
-
-    def _send(self, batch: Batch, send: SendAhead) -> Replies:
-        """Send a batch to all of its nodes, unless the thread has to end."""
-        if self._is_stopped:
-            raise _StoppedError
-        replies = send(batch, lambda: self._is_stopped)
-        if self._is_stopped:
-            raise _StoppedError
-        return replies
 
     def _keep(self, last: int, state: Any, planned: Mapping[int, PlannedRound]) -> None:
         """Extend the chain of states, and keep the rounds planned."""

@@ -17,7 +17,6 @@ from dubhe_flwr.adapter.arguments import Options
 from dubhe_flwr.adapter.exchanges import Exchanges, counted, log_plan
 from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.adapter.resume import Run
-from dubhe_flwr.adapter.transport import after
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Plan, Replies
 from dubhe_flwr.protocol.log import warn_once
@@ -80,10 +79,8 @@ class SelectionDriver:
         self._owner = owner
         self._nodes = SimulatedNodes()
         self._selected: set[str] = set()
-        self._ahead = PlansAhead(selector)
+        self._ahead = PlansAhead(selector, options.stage_timeout)
         self._reach: tuple[Callable[[], Sequence[int]], Send]  # list and reach this round's nodes
-        self._num_begun = 0  # rounds
-        self._is_training = False
         self.metrics: dict[str, int | float] = {}
 
     def plan_round(
@@ -104,9 +101,7 @@ class SelectionDriver:
             self._nodes = SimulatedNodes()
             warn_once.cache_clear()
             self.stop()
-            self._ahead = PlansAhead(self.selector)
-        self._num_begun += 1
-        self._is_training = False
+            self._ahead = PlansAhead(self.selector, self.options.stage_timeout)
         self._reach = present, send
         server_round = run.begin_round(server_round)
         if run.plan is None:
@@ -177,7 +172,6 @@ class SelectionDriver:
         selected = self.run.plan.participants if self.run.plan is not None else ()
         if sorted(node_ids) != sorted(selected):
             warn_once(_TRAINS_OTHERS)
-        self._is_training = True
         self._ahead.expect(len(node_ids))
 
     def training_ends(
@@ -222,21 +216,8 @@ class SelectionDriver:
         """Stop planning rounds ahead."""
         self._ahead.stop()
 
-    def _send_ahead(self, send: Send, batch: Batch, is_stopped: Callable[[], bool]) -> Replies:
-        """Exchange a batch while clients train.
-
-        Nodes first answer what the app sent before. So the timeout begins with the next round, or
-        at once if a round already waits for this exchange.
-        """
-        num_begun, may_train = self._num_begun, self._is_training
-        is_late: Callable[[], bool] | None = None
-
-        def is_over() -> bool:
-            nonlocal is_late
-            if is_late is None and not (may_train and self._num_begun == num_begun):
-                is_late = after(self.options.stage_timeout)
-            return is_stopped() or (is_late is not None and is_late())
-
+    def _send_ahead(self, send: Send, batch: Batch, is_over: Callable[[], bool]) -> Replies:
+        """Exchange a batch while clients train."""
         return self._nodes.exchange(batch, lambda left: send(left, None, is_over))
 
     def _wait_for_nodes(

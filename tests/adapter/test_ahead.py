@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +18,7 @@ from supernodes import SuperNodes
 
 from dubhe_flwr.adapter import ahead
 from dubhe_flwr.adapter.ahead import PlannedRound
-from dubhe_flwr.errors import DubheError
-from dubhe_flwr.protocol import Batch, Plan, Replies, Stage
+from dubhe_flwr.protocol import Batch, Plan, Stage
 from dubhe_flwr.protocol.node.memory import Memory
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.rules import Prices
@@ -93,34 +92,6 @@ def test_planning_begins_in_time(
     assert set(planner._planned) == set(range(40 - num_rounds + 1, 40))
 
 
-@pytest.mark.parametrize(
-    ("trained", "expected"),
-    [((1, 2), [[0, 3], [1, 2]]), ((4,), [[0, 1, 2, 3]]), (range(4), [[0, 1, 2, 3]])],
-    ids=["some", "none", "all"],
-)
-def test_nodes_are_asked_while_they_do_not_train(
-    api: Api, trained: Sequence[int], expected: list[list[int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nodes that train are asked in the next round, or once the main thread waits for them."""
-    planner = api.dubhe().driver._ahead
-    sent: list[list[int]] = []
-
-    def send(batch: Batch, _is_over: Any) -> Replies:
-        sent.append(list(batch.requests))
-        planner._training = 2
-        return {node: {} for node in batch.requests}
-
-    planner._training, planner._trained, planner._is_awaited = 1, trained, len(trained) == 4
-
-    def wait_for(is_over: Callable[[], bool], timeout: float | None = None) -> None:
-        assert is_over() or timeout is not None, "it waits for ever"
-
-    monkeypatch.setattr(planner._changed, "wait_for", wait_for)
-    replies = planner._spread(JOIN, send)
-    assert sent == expected
-    assert sorted(replies) == [0, 1, 2, 3]
-
-
 def test_planning_begins_after_the_last_training_message(api: Api) -> None:
     """Messages are pushed one by one or together, and others may follow, such as evaluations."""
     for pushed, begins in (((1, 1, 1, 1), 2), ((3, 2), 0), ((2, 2), 1)):
@@ -128,77 +99,6 @@ def test_planning_begins_after_the_last_training_message(api: Api) -> None:
         planner.expect(3)
         answers = [planner.all_pushed(number) for number in pushed]
         assert answers == [place == begins for place in range(len(pushed))]
-
-
-def test_a_thread_that_has_to_end_sends_no_more(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes that train are not asked any more once the round is selected or the run has ended."""
-    planner = api.dubhe().driver._ahead
-    sent: list[list[int]] = []
-
-    def send(batch: Batch, _is_over: Any) -> Replies:
-        sent.append(list(batch.requests))
-        return {}
-
-    def wait_for(_is_over: Any, timeout: float | None = None) -> None:
-        if timeout is None:
-            planner._is_stopped = True
-
-    planner._training, planner._trained = 1, (1, 2)
-    monkeypatch.setattr(planner._changed, "wait_for", wait_for)
-    with pytest.raises(ahead._StoppedError):
-        planner._spread(JOIN, send)
-    assert sent == [[0, 3]]
-
-
-def test_training_gets_a_head_start(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes are asked once a third of a round's time has passed since its training began."""
-    planner, waited = api.dubhe().driver._ahead, []
-    clock = iter((8970.0, 9000.0))
-    monkeypatch.setattr(ahead, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(threading.Thread, "start", lambda _thread: None)
-    for server_round in (1, 2):
-        planner.begin(Plan(server_round, (1, 2), ()), None, None, tuple, lambda *_: {})
-
-    def wait_for(is_over: Callable[[], bool], timeout: float | None = None) -> None:
-        planner._is_awaited = True
-        waited.append((timeout, is_over()))
-
-    monkeypatch.setattr(planner._changed, "wait_for", wait_for)
-    monkeypatch.setattr(ahead, "monotonic", lambda: 9006.0)
-    requests: Any = dict.fromkeys((0, 3))
-    planner._spread(Batch(Envelope(bytes(16), "join", 1), requests), lambda *_: {})
-    assert waited == [(4.0, True)]  # it ends earlier if a round waits
-
-
-def test_stage_timeout_begins_with_the_next_round(api: Api) -> None:
-    """A node that trains is not late, however long its training takes."""
-    driver, seen = api.dubhe(stage_timeout=1e-9).driver, list[bool]()
-
-    def send(_batch: Batch, _timeout: float | None, is_over: Any) -> Replies:
-        seen.extend((is_over(), is_over()))
-        with pytest.raises(DubheError):  # nobody is connected
-            driver.plan_round(2, list, Mock(), lambda: 0.0)
-        seen.extend((is_over() or is_over(), is_over()))
-        return {}
-
-    driver.training_begins([0])
-    driver._send_ahead(send, JOIN, lambda: False)
-    assert seen == [False, False, True, True]
-
-
-def test_stage_timeout_begins_at_once_if_a_round_waits(api: Api) -> None:
-    """If training is over, no other round begins before the batch is answered."""
-    driver, seen = api.dubhe(stage_timeout=1e-9).driver, list[bool]()
-
-    def send(_batch: Batch, _timeout: float | None, is_over: Any) -> Replies:
-        seen.append(is_over() or is_over())
-        return {}
-
-    driver.training_begins([0])
-    with pytest.raises(DubheError):  # nobody is connected
-        driver.plan_round(2, list, Mock(), lambda: 0.0)
-    driver._send_ahead(send, JOIN, lambda: False)
-    assert seen == [True]
 
 
 def test_overriding_eligible_turns_off_planning_ahead(
@@ -357,3 +257,14 @@ def test_a_late_plan_says_what_it_waits_for(
     caplog.clear()
     assert late.take(5) is planned
     assert caplog.messages == ["dubhe: round 5 waits until 8 nodes have answered join"]
+
+
+def test_only_a_round_that_waits_hurries(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round that is planned already does not make the next one's exchanges come sooner."""
+    planner, planned = api.dubhe().driver._ahead, PlannedRound(Plan(5, (), ()), None)
+    hurry = Mock(side_effect=planner._pacing.hurry)
+    monkeypatch.setattr(planner._pacing, "hurry", hurry)
+    planner._keep(5, None, {5: planned})
+    planner._is_running = True
+    assert planner.take(5) is planned
+    hurry.assert_not_called()
