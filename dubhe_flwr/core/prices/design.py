@@ -1,14 +1,15 @@
 """`PriceDesign`: turns sums into prices, and prices into probabilities of volunteering."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dubhe_flwr.core.prices.newton import Floats, minimum
-from dubhe_flwr.core.prices.state import PriceState
-from dubhe_flwr.core.prices.synthetic import fitted, synthetic_clients
+from dubhe_flwr.core.prices.newton import Floats, Problem
+from dubhe_flwr.core.prices.state import PriceState, SumAtPoint
+from dubhe_flwr.core.prices.synthetic import Clients, fitted, synthetic_clients
 from dubhe_flwr.errors import RefusedError
 
 _LEVELS: Final = 16
@@ -189,49 +190,55 @@ class PriceDesign:
 
     def _fitted(self, state: PriceState, num_clients: int) -> PriceState:
         """Return the state with the prices that minimise D over fitted synthetic clients."""
-        scale, sums = self._scale(state), state.sums()
+        scale, sums, factor = self._scale(state), state.sums(), num_clients / self.num_volunteers
         clients = synthetic_clients(np.array(state.opening), num_clients, self.largest_weight)
         rows, costs = self._features(scale, clients.labels, clients.weights)
         chances = [_sigmoid(rows @ each.point - costs) for each in sums]
         clients = fitted(clients, chances, sums, num_clients, self.num_volunteers)
-        factor = num_clients / self.num_volunteers
-        linear, ridge = np.zeros(self.width), np.full(self.width, _SLACK)
+        linear, start = np.zeros(self.width), np.array(state.point)
         linear[0] = -1.0
-        ridge[1 : 1 + self.num_classes] = scale.c / (2.0 * (self.num_participants - 1))
-        ridge[1 + self.num_classes :] += _DOUBT * state.opening[-1] ** 2
-        start = np.append(clients.shares @ costs - np.log(factor - 1.0), np.zeros(self.width - 1))
         if sums:
-            start, latest = np.array(state.point), sums[0]
-            answers = clients.shares * chances[0]
-            lacking = latest.means - np.append(answers @ clients.labels, answers.sum())
-            linear += factor * self._unexplained(scale, lacking, latest.variance / num_clients**2)
+            linear += factor * self._unexplained(scale, clients, chances[0], sums[0], num_clients)
+        else:
+            start[0] = clients.shares @ costs - np.log(factor - 1.0)
+        weights, ridge = factor * clients.shares, self._ridge(scale, state)
+        dual = Problem(rows, partial(_softplus, costs, weights), linear, ridge)
+        found = np.clip(dual.minimum(start, reach=20.0), -_LARGEST_PRICE, _LARGEST_PRICE)
+        point = np.rint(found * _GRID) / _GRID
+        gain = scale.c * (dual.value(start) - dual.value(point))
+        settled = bool(sums) and self._is_settled(sums[0], factor, gain)
+        return replace(state, settled=settled, point=tuple(point.tolist()))
 
-        def softplus(values: Floats) -> tuple[float, Floats, Floats]:
-            logits, weights = values - costs, factor * clients.shares
-            first = weights * _sigmoid(logits)
-            return float(weights @ np.logaddexp(0.0, logits)), first, first * _sigmoid(-logits)
+    def _ridge(self, scale: _Scale, state: PriceState) -> Floats:
+        """Return the ridge of D on each price."""
+        of_class = scale.c / (2.0 * (self.num_participants - 1))
+        of_weights = _SLACK + _DOUBT * state.opening[-1] ** 2
+        return np.array([_SLACK, *[of_class] * self.num_classes, *[of_weights] * self.weighted])
 
-        def dual(at: Floats) -> float:
-            return softplus(rows @ at)[0] + float(linear @ at + ridge @ at**2 / 2)
+    def _is_settled(self, latest: SumAtPoint, factor: float, gain: float) -> bool:
+        """Return whether V is met, and another sum would gain little, as far as noise shows."""
+        noise = latest.variance / self.num_volunteers**2
+        is_met = abs(factor * float(latest.means[-1]) - 1.0) < _CLOSE + 2.0 * noise**0.5
+        return is_met and gain < _SMALL_GAIN + 2.0 * noise
 
-        found = minimum(rows, softplus, linear, ridge, start, reach=20.0)
-        point = np.rint(np.clip(found, -_LARGEST_PRICE, _LARGEST_PRICE) * _GRID) / _GRID
-        settled = False
-        if sums:
-            noise = latest.variance / self.num_volunteers**2
-            met = abs(factor * latest.means[-1] - 1.0) < _CLOSE + 2.0 * noise**0.5
-            settled = met and scale.c * (dual(start) - dual(point)) < _SMALL_GAIN + 2.0 * noise
-        return replace(state, settled=bool(settled), point=tuple(point.tolist()))
-
-    def _unexplained(self, scale: _Scale, lacking: Floats, variance: float) -> Floats:
+    def _unexplained(
+        self,
+        scale: _Scale,
+        clients: Clients,
+        chances: Floats,
+        latest: SumAtPoint,
+        num_clients: int,
+    ) -> Floats:
         """Return the part of the gradient that no shares of the synthetic clients explain.
 
         At the latest point, the sums of the synthetic clients differ from the real ones. The part
         of this gap that noise does not explain is added to D as a linear term, which corrects the
         gradient there.
         """
+        answers = clients.shares * chances
+        lacking = latest.means - np.append(answers @ clients.labels, answers.sum())
         seen = lacking if self.weighted else lacking[:-1]
-        noise = 2.0 * variance * (1 + self.weighted)
+        noise = 2.0 * (latest.variance / num_clients**2) * (1 + self.weighted)
         lacking = lacking * max(0.0, 1.0 - noise / max(float(seen @ seen), 1e-300))
         total = lacking[:-1].sum()
         chance = lacking[-1] if self.weighted else total
@@ -303,3 +310,10 @@ def _logit(share: float) -> float:
 
 def _sigmoid(logits: ArrayLike) -> Floats:
     return np.asarray(np.exp(-np.logaddexp(0.0, np.negative(logits))))
+
+
+def _softplus(costs: Floats, weights: Floats, values: Floats) -> tuple[float, Floats, Floats]:
+    """Return ``sum weights softplus(values - costs)`` and its first two derivatives."""
+    logits = values - costs
+    first = weights * _sigmoid(logits)
+    return float(weights @ np.logaddexp(0.0, logits)), first, first * _sigmoid(-logits)

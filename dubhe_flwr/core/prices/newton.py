@@ -1,6 +1,7 @@
 """Newton's method for the two convex problems of prices: reweighting and the dual."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,37 +17,54 @@ _CLOSE: Final = 1e-14
 """The first step with a decrement this small is the last; it squares an error of about 1e-7."""
 
 
-def minimum(  # noqa: PLR0917 - in the order of the formula
-    rows: Floats, curve: Curve, linear: Floats, ridge: Floats, start: Floats, reach: float
-) -> Floats:
-    """Return the v, shape (n,), that minimises ``sum h(rows v) + linear . v + ridge . v^2 / 2``.
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The problem to minimise ``sum h(rows v) + linear . v + ridge . v^2 / 2``, v of shape (n,).
 
-    h is convex, the objective is of order 1, and rows has shape (M, n). Each of at most 100 steps
-    changes no component of ``rows v`` by more than `reach`.
+    h is convex, the objective is of order 1, and rows has shape (M, n).
 
     >>> square = lambda z: (float(z @ z) / 2, z, np.ones_like(z))
-    >>> minimum(np.eye(2), square, np.array([-2.0, 0.0]), np.ones(2), np.zeros(2), 9.0).tolist()
+    >>> problem = Problem(np.eye(2), square, np.array([-2.0, 0.0]), np.ones(2))
+    >>> problem.minimum(np.zeros(2), reach=9.0).tolist()
     [1.0, 0.0]
     """
-    at, values = start, rows @ start
-    total, first, second = curve(values)
-    for _ in range(_MOST_STEPS):
-        gradient = first @ rows + linear + ridge * at
-        weighted = rows * np.sqrt(second)[:, None]
-        hessian = weighted.T @ weighted + np.diag(ridge)
-        scale = np.diag(hessian) ** -0.5
-        step = -scale * np.linalg.solve(hessian * scale[:, None] * scale, scale * gradient)
-        decrement = -float(gradient @ step)
-        if not decrement > _CLOSE:
-            return np.asarray(at + step)
-        moves, before = rows @ step, total + float(linear @ at + ridge @ at**2 / 2)
-        part = min(1.0, reach / max(float(np.abs(moves).max()), 1e-300))
-        for _ in range(_MOST_HALVINGS):
-            ahead, found = at + part * step, values + part * moves
-            total, first, second = curve(found)
-            after = total + float(linear @ ahead + ridge @ ahead**2 / 2)
-            if after <= before - 1e-4 * part * decrement + 1e-13 * abs(before):
-                break
-            part /= 2
-        at, values = ahead, found
-    return at
+
+    rows: Floats
+    curve: Curve
+    linear: Floats
+    ridge: Floats
+
+    def value(self, at: Floats) -> float:
+        """Return the objective at v."""
+        return self.curve(self.rows @ at)[0] + self._rest(at)
+
+    def _rest(self, at: Floats) -> float:
+        return float(self.linear @ at + self.ridge @ at**2 / 2)
+
+    def minimum(self, start: Floats, reach: float) -> Floats:
+        """Return the v that minimises the objective.
+
+        Each of at most 100 steps changes no component of ``rows v`` by more than `reach`.
+        """
+        rows, at, values = self.rows, start, self.rows @ start
+        total, first, second = self.curve(values)
+        for _ in range(_MOST_STEPS):
+            gradient = first @ rows + self.linear + self.ridge * at
+            weighted = rows * np.sqrt(second)[:, None]
+            hessian = weighted.T @ weighted + np.diag(self.ridge)
+            scale = np.diag(hessian) ** -0.5
+            step = -scale * np.linalg.solve(hessian * scale[:, None] * scale, scale * gradient)
+            decrement = -float(gradient @ step)
+            if not decrement > _CLOSE:
+                return np.asarray(at + step)
+            moves, before = rows @ step, total + self._rest(at)
+            part = min(1.0, reach / max(float(np.abs(moves).max()), 1e-300))
+            for _ in range(_MOST_HALVINGS):
+                ahead, found = at + part * step, values + part * moves
+                total, first, second = self.curve(found)
+                after = total + self._rest(ahead)
+                if after <= before - 1e-4 * part * decrement + 1e-13 * abs(before):
+                    break
+                part /= 2
+            at, values = ahead, found
+        return at

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from dubhe_flwr.core.prices.newton import Floats, minimum
+from dubhe_flwr.core.prices.newton import Floats, Problem
 from dubhe_flwr.core.prices.state import SumAtPoint
 from dubhe_flwr.core.randomness import generator
 
@@ -85,32 +85,54 @@ def synthetic_clients(opening: Floats, num_clients: int, largest_weight: float) 
     """Return synthetic clients that fit the opening of a state, shape (C + 3,)."""
     labels, (square, weight_square, deviation) = opening[:-3], opening[-3:]
     num_classes, weight = labels.size, float(labels.sum())
-    # Shrink towards uniform by the part of the distance that noise explains (James and Stein).
-    apart = labels / weight - 1.0 / num_classes
-    noise = num_classes * (deviation / weight) ** 2
-    seen = max(0.0, 1.0 - noise / max(float(apart @ apart), 1e-12))
-    mean = np.maximum(1.0 / num_classes + seen * apart, 0.05 / num_classes)
-    mean /= mean.sum()
+    mean = _shrunk(labels / weight, deviation / weight)
     spread = (square / weight_square - mean @ mean) / (1.0 - mean @ mean)
-    spread = min(max(spread, 0.003), 0.97)
-    blends = _BLENDS if num_classes <= 100 else _COARSE_BLENDS
-    rows = [_dirichlet(mean, (1.0 - spread) / spread), mean[None]]
-    rows += [(1.0 - part) * mean + part * np.eye(num_classes) for part in blends]
-    shares = np.append(np.full(len(rows[0]), 0.85 / len(rows[0])), 0.01)
-    shares = np.append(shares, np.tile(0.14 / len(blends) * mean, len(blends)))
+    distributions, shares = _population(mean, min(max(spread, 0.003), 0.97))
     weights = np.full(shares.size, weight)
-    if largest_weight > 1.0:  # log-normal
+    if largest_weight > 1.0:
         hidden = _HIDDEN * largest_weight * deviation
-        variance = np.log(max(weight_square, weight**2 + hidden, 1.001 * weight**2) / weight**2)
-        logs = variance**0.5 * np.resize(np.linspace(-1.5, 1.5, 7), shares.size) - variance / 2.0
-        weights = np.clip(weight * np.exp(logs), 1.0 / largest_weight, largest_weight)
-    clients = Clients(weights[:, None] * np.concatenate(rows), weights, shares)
+        weight_squares = max(weight_square, weight**2 + hidden, 1.001 * weight**2)
+        weights = _log_normal(weights, weight_squares / weight**2, largest_weight)
+    clients = Clients(weights[:, None] * distributions, weights, shares)
     squares = (clients.labels**2).sum(axis=1)
     answers = np.column_stack([clients.labels, np.ones_like(shares), squares, weights**2])
     means = np.array([*labels, 1.0, square, weight_square])
     ridge = np.full(means.size, num_clients * (deviation**2 + _MISFIT**2 / num_classes))
     ridge[num_classes] = num_clients * _MISFIT**2 / num_classes  # shares add up to 1
     return _reweighted(clients, answers, means, ridge)
+
+
+def _shrunk(mean: Floats, deviation: float) -> Floats:
+    """Return the mean label distribution without the part of it that noise explains.
+
+    It shrinks towards the uniform distribution (James and Stein); no class becomes too rare.
+    """
+    apart = mean - 1.0 / mean.size
+    noise = mean.size * deviation**2
+    seen = max(0.0, 1.0 - noise / max(float(apart @ apart), 1e-12))
+    shrunk = np.maximum(1.0 / mean.size + seen * apart, 0.05 / mean.size)
+    return np.asarray(shrunk / shrunk.sum())
+
+
+def _population(mean: Floats, spread: float) -> tuple[Floats, Floats]:
+    """Return label distributions of clients around a mean, and the clients' shares before a fit.
+
+    Most are drawn from Dirichlet distributions with this spread, which is 0 if all clients are
+    alike and 1 if each holds a single class; the others are blends of the mean and a single class.
+    """
+    blends = _BLENDS if mean.size <= 100 else _COARSE_BLENDS
+    drawn = _dirichlet(mean, (1.0 - spread) / spread)
+    blended = [(1.0 - part) * mean + part * np.eye(mean.size) for part in blends]
+    shares = np.append(np.full(len(drawn), 0.85 / len(drawn)), 0.01)
+    shares = np.append(shares, np.tile(0.14 / len(blends) * mean, len(blends)))
+    return np.concatenate([drawn, mean[None], *blended]), shares
+
+
+def _log_normal(means: Floats, ratio: float, largest: float) -> Floats:
+    """Return log-normal weights; the ratio is their mean square over their squared mean."""
+    variance = np.log(ratio)
+    logs = variance**0.5 * np.resize(np.linspace(-1.5, 1.5, 7), means.size) - variance / 2.0
+    return np.asarray(np.clip(means * np.exp(logs), 1.0 / largest, largest))
 
 
 def fitted(
@@ -150,5 +172,5 @@ def _reweighted(clients: Clients, answers: Floats, means: Floats, ridge: Floats)
         shares = clients.shares * np.exp(np.minimum(logs, 50.0))
         return float(shares.sum()), shares, shares
 
-    found = minimum(answers, curve, -means, ridge, np.zeros(means.size), reach=3.0)
+    found = Problem(answers, curve, -means, ridge).minimum(np.zeros(means.size), reach=3.0)
     return clients._replace(shares=curve(answers @ found)[1])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dubhe_flwr.core.prices.newton import Floats, minimum
+from dubhe_flwr.core.prices.newton import Floats, Problem
 
 
 def test_newton_ends_where_no_step_helps() -> None:
@@ -11,5 +11,6 @@ def test_newton_ends_where_no_step_helps() -> None:
     def misleading(values: Floats) -> tuple[float, Floats, Floats]:
         return float(values.sum()), -np.ones_like(values), np.ones_like(values)
 
-    found = minimum(np.eye(2), misleading, np.zeros(2), np.full(2, 1e-3), np.zeros(2), 1.0)
+    problem = Problem(np.eye(2), misleading, np.zeros(2), np.full(2, 1e-3))
+    found = problem.minimum(np.zeros(2), reach=1.0)
     assert np.abs(found).max() < 1e-3
