@@ -72,7 +72,7 @@ def test_what_an_honest_agent_sees_of_a_client(num_tries: int, share: float) -> 
 
 @pytest.mark.parametrize("num_opening", [0, 3, 9])
 def test_an_agent_that_gives_most_nodes_no_key(num_opening: int) -> None:
-    """If an agent seals the key for only a few of twelve nodes, another agent is asked."""
+    """If an agent seals the key for only a few of twelve nodes, all register with another one."""
     nodes = federation()
     first, second, *_ = agents_in_turn(nodes, purpose="keygen")
 
@@ -84,12 +84,15 @@ def test_an_agent_that_gives_most_nodes_no_key(num_opening: int) -> None:
     plan = nodes.play(1)
     assert asked(nodes, "keygen") == [first, second]
     assert (plan.num_registered, len(plan.participants)) == (12, 4)
-    assert plan.notes == ("The key of an agent did not open; another one is asked.",)
+    name = nodes.ids.index(first)
+    assert plan.notes == (
+        f"No sum can be opened because of node {name}; all nodes register again.",
+    )
     assert stages_of(plan).count("register") == 2
     nodes = federation()
     alter(nodes, "keygen", garble)
-    if num_opening:  # if all agents do it, the run goes on with these nodes
+    if num_opening > 6:  # if all agents do it, the run goes on with these nodes
         assert nodes.play(1).num_registered == num_opening
         return
-    with pytest.raises(QuorumError, match="0 nodes are registered"):
+    with pytest.raises(QuorumError, match="0 nodes are registered"):  # or too few for a sum
         nodes.play(1)

@@ -247,8 +247,6 @@ def _keys() -> Iterator[Case]:
     alone = {"registration": told["registration"]}
     asked_alone = ask("register", delivered(WITHOUT_AGENT), decrypts_to=alone)
     yield session("a node registers for no agent", joined(WITHOUT_AGENT), asked_alone)
-    again = ask("register", OTHER_KEY, 4, decrypts_to=told)
-    yield session("a node registers anew under another key", joined(), register, again)
     asked_signed = ask("register", signed_key(OTHER_SIGNER), decrypts_to=told)
     yield session("a node registers under a signed key", joined(), asked_signed, owner=PINNED)
     clear = {field: encrypted(CLEAR, field, values) for field, values in told.items()}
@@ -440,10 +438,8 @@ def _bad_register() -> Iterator[Case]:
 
     first, again = ask("register", delivered()), ask("register", delivered(), 4)
     yield session("a key that is there already", joined(), first, refused(again))
-    late = refused(ask("register", OTHER_KEY, 5))
-    yield session("another key after the first sum", joined(), first, settles(4), late)
-    spoilt = ask("settle", sum_request(total=one_more()), 4)
-    yield session("another key after a refused sum", joined(), first, refused(spoilt), late)
+    late = refused(ask("register", OTHER_KEY, 4))
+    yield session("another key in the same epoch", joined(), first, late)
     key = delivered(WEIGHTED)
     yield refused_session("a weight without a mean", joined(WEIGHTED), "register", key)
     mean = delivered() | {"mean-examples": 100.0}

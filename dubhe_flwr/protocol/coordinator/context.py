@@ -140,8 +140,13 @@ class Context:
         aliases = {n: alias for n, alias in self.run.aliases.items() if n in node_ids}
         return [*alias_order(aliases), *sorted(set(node_ids).difference(aliases))]
 
-    def agents(self, node_ids: Sequence[int]) -> tuple[int, ...]:
-        """Return the nodes in the order in which to ask them to be an epoch's agent.
+    def named(self, node_ids: Sequence[int]) -> str:
+        """Return the aliases of some nodes for a note."""
+        names = ", ".join(self.run.aliases.get(node_id, str(node_id)) for node_id in node_ids)
+        return f"{'node' if len(node_ids) == 1 else 'nodes'} {names}"
+
+    def agents(self, node_ids: Sequence[int]) -> list[int]:
+        """Return the nodes in the order in which they come into question as an epoch's agent.
 
         Nodes that know how the last epoch ended come first. Each epoch that failed in this round
         moves the first of the line to its end, since it may be the cause.
@@ -149,7 +154,7 @@ class Context:
         drawn = shuffled(node_ids, self.run.seed, "keygen", self.server_round)
         line = sorted(drawn, key=lambda node_id: node_id not in self.run.settled)
         start = self.round.num_renewals % max(1, len(line))
-        return (*line[start:], *line[:start])
+        return [*line[start:], *line[:start]]
 
     def give_up(self, sentence: str, epoch: Epoch | None) -> NoReturn:
         """Give up the round; the epoch, if any, may go on in the next one."""

@@ -17,15 +17,13 @@ an outcome, whose class decides what comes next, or a stage that has sent a batc
 | `Appoint` | `ReadyToRegister`: the committee accepted | `Register` |
 | `Register` | `RegisteredNodes` | `Open` |
 | `Open` | `OpenedSum` | `Settle` |
-| `Open` | `CommitteeLost`; also `Appoint`, `Register` | `Join`, once more in the same round |
+| `Open` | `OpenersLost`; also `Keygen`, `Appoint`, `Register` | `Join`, again in the same round |
 | `Settle` | `RegisteredNodes`: the rule needs another sum | `Open` |
 | `Settle` | `DrawsTaken`: the rule is settled, and the nodes have drawn | `Determine` |
 | `Settle` | `Refused`: the nodes refuse the epoch | `Join`, once more in the same round |
 | `Participate` | `DrawsTaken` | `Determine` |
 | `Participate` | `Refused` | `Join`, once more in the same round |
 | `Determine` | `RoundReady` | the plan, and rest |
-| `Keygen` | none: this agent made no key | `Keygen`, with another agent |
-| `Register` | none: too few nodes could open their key | `Keygen`, with another agent |
 | `Keygen`, `Appoint` | none: too few nodes know the last state | `Join`, in the same round |
 
 A stage that has nothing to ask returns its outcome from ``begin``: `Keygen` in a simulation in the
@@ -67,10 +65,10 @@ from dubhe_flwr.protocol.coordinator.stages.participate import (
     RoundReady,
 )
 from dubhe_flwr.protocol.coordinator.stages.refused import (
-    CommitteeLost,
+    OpenersLost,
     Refused,
-    appoint_anew,
     begin_anew,
+    with_other_openers,
 )
 from dubhe_flwr.protocol.coordinator.stages.register import Register, RegisteredNodes
 from dubhe_flwr.protocol.coordinator.stages.settle import Settle
@@ -129,7 +127,7 @@ _NEXT: Final[Mapping[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
     DrawsTaken: Determine.begin,
     RoundReady: _plan,
     Refused: begin_anew,
-    CommitteeLost: appoint_anew,
+    OpenersLost: with_other_openers,
     Answered: lambda context, answered: answered.stage.take(context, answered.replies),
 }
 """What follows each outcome: the last column of the table at the top of this module."""

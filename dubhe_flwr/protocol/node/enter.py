@@ -88,14 +88,12 @@ def register(
     policy: NodePolicy, joined: Membership, request: RegisterRequest, keep: Keep
 ) -> RegisterReply:
     """Register: hide the registration and the label distribution with the delivered key."""
-    before, terms, announced = joined.registered, joined.terms, joined.announced
-    if before is not None and (before.reading is not None or before.has_refused):
+    terms, announced = joined.terms, joined.announced
+    if joined.registered is not None:
         raise RefusedError("This node has already registered in this epoch.")
     if (request.mean_examples is not None) != announced.weighted:
         raise RefusedError("The mean number of samples belongs to weighted epochs only.")
-    keys, passed_on = terms.vault.accept(
-        seat_of(policy, joined), request, None if before is None else before.keys
-    )
+    keys, passed_on = terms.vault.accept(seat_of(policy, joined), request)
     state = _last_state(joined, passed_on)
     weight = weight_of(sum(joined.label_counts), request.mean_examples)
     registered = Registration(keys, weight, num_joined=request.num_joined, state=state)

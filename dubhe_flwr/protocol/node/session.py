@@ -125,9 +125,8 @@ class ClientSession:
         joined = memory.joined
         if joined is None:
             raise RefusedError("This node did not join this epoch.")
-        again = int(isinstance(request, RegisterRequest) and joined.registered is not None)
         draws = num_draws_of(joined, request) if isinstance(request, ParticipateRequest) else 0
-        allowance = spend_day(self.policy, memory.allowance, self._today, again, draws)
+        allowance = spend_day(self.policy, memory.allowance, self._today, num_draws=draws)
 
         def keep(joined: Membership) -> None:
             self.memory = Memory(header.sequence, memory.epochs, allowance, joined, joined.budget)

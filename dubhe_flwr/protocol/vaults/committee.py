@@ -220,9 +220,7 @@ class Committee(Vault):
 
     # --- a node -----------------------------------------------------------------------------------
 
-    def accept(
-        self, seat: Seat, request: RegisterRequest, before: bytes | None
-    ) -> tuple[bytes, bytes]:
+    def accept(self, seat: Seat, request: RegisterRequest) -> tuple[bytes, bytes]:
         """Open the group key, and agree on pads with the members.
 
         A node's keys are the group key and a key for pads with each member, concatenated. With
@@ -232,8 +230,6 @@ class Committee(Vault):
         appointed = request.committee
         if appointed is None or request.key is not None:
             raise RefusedError("A committee opens the sums of this epoch.")
-        if before is not None:
-            raise RefusedError("This node has already registered in this epoch.")
         if seat.pinned is not None:
             self._check_members(seat, seat.pinned, appointed, request)
         own, scope = seat.delivery_key, self._scope(seat.epoch, appointed.roster)

@@ -58,18 +58,11 @@ class Paillier(Vault):
             signatures = b"".join(seat.pinned.sign(statement(each, *told)) for each in recipients)
         return KeygenReply(public_key.to_bytes(), sealed, signatures, state)
 
-    def accept(
-        self, seat: Seat, request: RegisterRequest, before: bytes | None
-    ) -> tuple[bytes, bytes]:
-        """Open the sealed key; with pinned keys, only if a trusted agent made it for this node.
-
-        The server may ask a second agent, whose key has a different modulus.
-        """
+    def accept(self, seat: Seat, request: RegisterRequest) -> tuple[bytes, bytes]:
+        """Open the sealed key; with pinned keys, only if a trusted agent made it for this node."""
         delivered = request.key
         if delivered is None or request.committee is not None:
             raise RefusedError("A request to register in this epoch needs a key, not a committee.")
-        if before is not None and before.startswith(delivered.modulus):
-            raise RefusedError("This node has already registered in this epoch.")
         public_key = PublicKey.from_bytes(delivered.modulus, self.announced.key_bits)
         agent = delivered.agent_public_key
         if seat.pinned is not None:

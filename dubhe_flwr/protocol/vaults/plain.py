@@ -29,15 +29,11 @@ class Plain(Vault):
             return super().make_key(seat, request)
         return KeygenReply(b"", b"", state=self.sealed_state(seat, b""))
 
-    def accept(
-        self, seat: Seat, request: RegisterRequest, before: bytes | None
-    ) -> tuple[bytes, bytes]:
+    def accept(self, seat: Seat, request: RegisterRequest) -> tuple[bytes, bytes]:
         """Return no keys, and how the last epoch ended."""
         del seat
         if request.key is not None or request.committee is not None:
             raise RefusedError("Nothing is encrypted in this epoch: it has no key or committee.")
-        if before is not None:
-            raise RefusedError("This node has already registered in this epoch.")
         return b"", self.opened_state(request, b"")
 
     def hide(self, keys: bytes, sum_name: SumName, numbers: Numbers) -> bytes:

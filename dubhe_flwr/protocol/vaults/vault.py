@@ -120,12 +120,8 @@ class Vault(ABC):
             raise SealError from None
 
     @abstractmethod
-    def accept(
-        self, seat: Seat, request: RegisterRequest, before: bytes | None
-    ) -> tuple[bytes, bytes]:
+    def accept(self, seat: Seat, request: RegisterRequest) -> tuple[bytes, bytes]:
         """Return a node's keys from a request to register, and how the last epoch ended.
-
-        `before` are the node's earlier keys, if any.
 
         Raises `RefusedError` or `UntrustedError` if the node must not register with them.
         """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.keygen import ReadyToRegister
-from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost, start_afresh
+from dubhe_flwr.protocol.coordinator.stages.refused import OpenersLost, start_afresh
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.committee import CANDIDATES, SEALED_GROUP_KEY_BYTES
@@ -48,7 +48,7 @@ class Appoint(Awaiting):
 
     def take(
         self, context: Context, replies: Replies
-    ) -> tuple[Context, ReadyToRegister | CommitteeLost]:
+    ) -> tuple[Context, ReadyToRegister | OpenersLost]:
         """Take the group key and signatures."""
         joined, members = self.joined, self.joined.committee
         num_sealed, first = len(joined.replies), members[0]
@@ -66,7 +66,7 @@ class Appoint(Awaiting):
         told, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
         if lost := tuple(node_id for node_id in members if node_id not in told):
-            return context, CommitteeLost(lost)
+            return context, OpenersLost(lost)
         signatures = b"".join(told[node_id].signature or b"" for node_id in members)
         member_keys = b"".join(joined.replies[node_id].public_key for node_id in members)
         roster, digest, group = joined.roster, joined.roster.digest, told[first].group_digest
@@ -81,4 +81,4 @@ class Appoint(Awaiting):
             )
             for node_id, sealed in zip(joined.replies, sealed_keys, strict=True)
         }
-        return context, ReadyToRegister(joined, (), b"", requests)
+        return context, ReadyToRegister(joined, members, b"", requests)

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
-from dubhe_flwr.protocol.coordinator.stages.refused import start_afresh
+from dubhe_flwr.protocol.coordinator.stages.refused import OpenersLost, start_afresh
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.messages import (
@@ -21,15 +20,14 @@ from dubhe_flwr.protocol.wire.messages import (
 )
 from dubhe_flwr.protocol.wire.roster import split
 
-_MAX_AGENTS: Final = 3  # agents to ask, one after another, before giving up
-
 
 @dataclass(frozen=True)
 class ReadyToRegister:
     """Nodes can register: the requests carry each node's sealed key."""
 
     joined: JoinedNodes
-    agents: tuple[int, ...]  # agents to ask next, if nodes cannot open their keys
+    # The nodes that made the keys; none in a simulation in the clear that starts afresh.
+    openers: tuple[int, ...]
     public: bytes  # what the server needs to add up vectors
     requests: Mapping[int, RegisterRequest]
 
@@ -39,7 +37,7 @@ class Keygen(Awaiting):
     """An agent was asked for the key."""
 
     joined: JoinedNodes
-    agents: tuple[int, ...]  # agents to ask next, if this one does not answer
+    agent: int
 
     @classmethod
     def begin(
@@ -53,30 +51,20 @@ class Keygen(Awaiting):
             # Use up a sequence number, as an encrypted simulation does, so that the next join
             # request has the same number in both.
             return context.counted(), _without_key(joined)
-        agents = context.agents(tuple(joined.replies))[:_MAX_AGENTS]
-        return cls.ask(context, joined, agents)
-
-    @classmethod
-    def ask(
-        cls, context: Context, joined: JoinedNodes, agents: tuple[int, ...]
-    ) -> tuple[Context, "Keygen | Join"]:
-        """Ask the first of these agents; keep the rest in case it fails."""
+        agents = context.agents(tuple(joined.replies))
         if joined.is_continued:
-            agents = tuple(node_id for node_id in agents if node_id in context.run.settled)
+            agents = [node_id for node_id in agents if node_id in context.run.settled]
             # A simulation in the clear continues an epoch only where a committee could.
             if len(agents) < max(1, joined.invitation.terms.vault.num_members):
                 return start_afresh(context)
-        if not agents:
-            context.give_up("No agent made a key; see nodes' logs.", None)
-        agent, *others = agents
-        request = KeygenRequest(joined.roster)
-        context, batch = context.batch(joined.invitation.identity, Stage.KEYGEN, {agent: request})
-        return context, cls(batch, joined, tuple(others))
+        asked = {agents[0]: KeygenRequest(joined.roster)}
+        context, batch = context.batch(joined.invitation.identity, Stage.KEYGEN, asked)
+        return context, cls(batch, joined, agents[0])
 
     def take(
         self, context: Context, replies: Replies
-    ) -> tuple[Context, "ReadyToRegister | Keygen | Join"]:
-        """Take the key, or ask another agent."""
+    ) -> tuple[Context, ReadyToRegister | OpenersLost]:
+        """Take the key."""
         joined, announced = self.joined, self.joined.invitation.announced
         num_joined, key_bits = len(joined.replies), announced.key_bits
 
@@ -95,14 +83,13 @@ class Keygen(Awaiting):
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
         if not accepted:
-            context = context.noted("An agent made no key; another one is asked.")
-            return self.ask(context, joined, self.agents)
-        ((agent, reply),) = accepted.items()
+            return context, OpenersLost((self.agent,))
+        reply = accepted[self.agent]
         if announced.in_the_clear:
-            return context, _without_key(joined, self.agents, reply.state)
+            return context, _without_key(joined, (self.agent,), reply.state)
         sealed = split(reply.sealed_keys, sealed_bytes(key_bits))
         signed = split(reply.signatures or b"", SIGNATURE_BYTES)
-        of_agent, mean_examples = joined.replies[agent].public_key, joined.roster.mean_examples
+        of_agent, mean_examples = joined.replies[self.agent].public_key, joined.roster.mean_examples
         requests = {
             node_id: RegisterRequest(
                 num_joined,
@@ -112,13 +99,13 @@ class Keygen(Awaiting):
             )
             for node_id, key in zip(joined.replies, sealed, strict=True)
         }
-        return context, ReadyToRegister(joined, self.agents, reply.modulus, requests)
+        return context, ReadyToRegister(joined, (self.agent,), reply.modulus, requests)
 
 
 def _without_key(
-    joined: JoinedNodes, agents: tuple[int, ...] = (), state: bytes | None = None
+    joined: JoinedNodes, openers: tuple[int, ...] = (), state: bytes | None = None
 ) -> ReadyToRegister:
     """Return the requests of a simulation in the clear."""
     num_joined, mean_examples = len(joined.replies), joined.roster.mean_examples
     request = RegisterRequest(num_joined, mean_examples=mean_examples, state=state)
-    return ReadyToRegister(joined, agents, b"", dict.fromkeys(joined.replies, request))
+    return ReadyToRegister(joined, openers, b"", dict.fromkeys(joined.replies, request))

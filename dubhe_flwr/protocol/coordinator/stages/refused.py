@@ -1,4 +1,4 @@
-"""Replaces an epoch that nodes refuse, or whose committee failed, in the same round."""
+"""Replaces an epoch that nodes refuse, or whose agent or committee failed, in the same round."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -24,10 +24,15 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class CommitteeLost:
-    """Members of the committee do not answer, or nodes do not accept the committee."""
+class OpenersLost:
+    """The agent or members of the committee do not answer, or nodes do not accept their keys."""
 
-    members: tuple[int, ...]  # those that failed
+    nodes: tuple[int, ...]  # those that failed
+
+
+def may_renew(context: Context) -> bool:
+    """Return whether another epoch may replace one that fails in this round."""
+    return context.round.num_renewals < _MAX_RENEWALS
 
 
 def is_refused(context: Context, report: StageReport, *, are_lied_to: bool = False) -> bool:
@@ -38,7 +43,7 @@ def is_refused(context: Context, report: StageReport, *, are_lied_to: bool = Fal
     nodes' epoch. The epoch is also replaced if errors leave fewer nodes than the quorum, or if many
     nodes are lost and some of them say that a member lied.
     """
-    if context.round.num_renewals >= _MAX_RENEWALS:
+    if not may_renew(context):
         return False
     too_few = report.accepted < context.settings.least_nodes <= report.accepted + report.num_errors
     return are_lied_to or 2 * report.num_errors > report.sent or too_few
@@ -50,14 +55,14 @@ def start_afresh(context: Context) -> tuple[Context, Join]:
     return Join.begin(context.noted(note))
 
 
-def appoint_anew(context: Context, lost: CommitteeLost) -> tuple[Context, Join]:
-    """Register again in the same round, with another committee."""
-    names = ", ".join(context.run.aliases.get(n, str(n)) for n in lost.members)
-    if context.round.num_renewals >= _MAX_RENEWALS:
+def with_other_openers(context: Context, lost: OpenersLost) -> tuple[Context, Join]:
+    """Register again in the same round, with another agent or committee."""
+    names = context.named(lost.nodes)
+    if not may_renew(context):
         with_other_committee(context).give_up(
-            f"No committee opens the sums; the last one failed because of {names}.", None
+            f"No sum can be opened; the last attempt failed because of {names}.", None
         )
-    context = context.noted(f"The committee failed because of {names}; all nodes register again.")
+    context = context.noted(f"No sum can be opened because of {names}; all nodes register again.")
     return _renewed(with_other_committee(context))
 
 
@@ -96,10 +101,8 @@ def with_complaints(  # noqa: PLR0917 - one complaint, and where to look for it
     refusing = report.lost.get(ERROR_REPLY, ())
     complaining = [n for n in refusing if replies[n] == NodeFailure(complaint)]
     if complaining:
-        aliases = context.run.aliases
-        names = ", ".join(aliases.get(n, str(n)) for n in complaining)
         context = context.noted(
-            f"{aliases.get(member, member)} {about} {names}: either this member of the committee "
-            "or these nodes are lying."
+            f"Either {context.named([member])} of the committee or {context.named(complaining)} "
+            f"lied: the former {about} the latter."
         )
     return context, complaining

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
-from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
-from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, ReadyToRegister
+from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
+from dubhe_flwr.protocol.coordinator.stages.keygen import ReadyToRegister
 from dubhe_flwr.protocol.coordinator.stages.refused import (
-    CommitteeLost,
+    OpenersLost,
+    may_renew,
     with_complaints,
     with_other_committee,
 )
@@ -47,7 +48,7 @@ class Register(Awaiting):
 
     def take(
         self, context: Context, replies: Replies
-    ) -> tuple[Context, RegisteredNodes | Keygen | CommitteeLost | Join]:
+    ) -> tuple[Context, RegisteredNodes | OpenersLost]:
         """Add up the registrations, unless the agent or the committee has failed."""
         joined, public = self.ready.joined, self.ready.public
         terms = joined.invitation.terms
@@ -61,14 +62,9 @@ class Register(Awaiting):
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         has_failed = self._has_failed(context, accepted, report)
-        if joined.committee:
-            context, lost = self._committee_lost(context, replies, report, has_failed=has_failed)
-            if lost is not None:
-                return context.reported(report), lost
-        elif has_failed and (self.ready.agents or joined.is_continued):
-            context = context.reported(report)
-            context = context.noted("The key of an agent did not open; another one is asked.")
-            return Keygen.ask(context, joined, self.ready.agents)
+        context, lost = self._lost(context, replies, report, has_failed=has_failed)
+        if lost:
+            return context.reported(report), OpenersLost(lost)
         # Check both as one vector, so that a node counts with both or with neither.
         vectors = {
             n: reply.registration + (reply.distribution or b"") for n, reply in accepted.items()
@@ -90,9 +86,13 @@ class Register(Awaiting):
     ) -> bool:
         """Return whether too few nodes accept what the agent or committee made for them.
 
+        The last epoch that is tried in a round goes on without the others.
+
         That is also the case if most of the nodes that know how the last epoch ended reject the
         account of it that they were given.
         """
+        if not may_renew(context):
+            return False
         joined, settings = self.ready.joined, context.settings
         num_joined = len(joined.replies)
         # A key that does not open causes an error reply. A new key would not help silent nodes.
@@ -102,18 +102,20 @@ class Register(Awaiting):
         settled = context.run.settled & joined.replies.keys()
         return joined.is_continued and 2 * len(settled & accepted.keys()) < len(settled)
 
-    def _committee_lost(
+    def _lost(
         self, context: Context, replies: Replies, report: StageReport, *, has_failed: bool
-    ) -> tuple[Context, CommitteeLost | None]:
-        """Note complaints about the first member; return which members failed, or None."""
-        committee = self.ready.joined.committee
-        first, *others = committee
+    ) -> tuple[Context, tuple[int, ...]]:
+        """Note complaints about the first member of a committee; return who failed."""
+        openers = self.ready.openers
+        if not openers:
+            return context, ()
+        first, *others = openers
         lied = "sealed no usable group key for"
         context, complaining = with_complaints(
             context, first, UNUSABLE_GROUP_KEY, lied, replies, report
         )
         if not set(others).isdisjoint(complaining):  # no sum opens without the other members
-            return context, CommitteeLost((first,))
+            return context, (first,)
         if has_failed:
-            return context, CommitteeLost(committee)
-        return (with_other_committee(context) if complaining else context), None
+            return context, openers
+        return (with_other_committee(context) if complaining else context), ()

@@ -91,8 +91,7 @@ class Settle(Awaiting):
         are_lied_to = has_complaints and num_lost > most
         if is_refused(context, report, are_lied_to=are_lied_to):
             if committee := registered.joined.committee:
-                names = ", ".join(registered.joined.aliases[n] for n in committee)
-                context = context.noted(f"The committee was {names}.")
+                context = context.noted(f"The committee was {context.named(committee)}.")
             return context.reported(report), Refused(report, may_be_a_lie=True)
         if has_complaints:
             context = with_other_committee(context)

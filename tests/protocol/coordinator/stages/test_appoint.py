@@ -80,14 +80,14 @@ def test_a_member_with_an_old_list_costs_a_committee() -> None:
     set_policy(nodes, nodes.ids[1], pinned=PinnedKeys(KEYS[1], TRUSTED[:-1]))
     plan = nodes.play(1)
     assert (plan.num_registered, joins_in(plan)) == (N, 2)
-    assert "The committee failed because of 1; all nodes register again." in plan.notes
+    assert "No sum can be opened because of node 1; all nodes register again." in plan.notes
 
 
 def test_no_committee_is_sought_for_ever() -> None:
     """After six epochs that failed, the server gives up the round."""
     nodes = federation(pinned=False)
     alter(nodes, Stage.APPOINT, lost)
-    with pytest.raises(QuorumError, match="No committee opens the sums; the last one failed"):
+    with pytest.raises(QuorumError, match="No sum can be opened; the last attempt failed"):
         nodes.play(1)
     assert nodes.stages().count(Stage.JOIN) == 7
     committees = {tuple(asked(nodes, Stage.APPOINT)[at : at + 3]) for at in range(0, 21, 3)}
