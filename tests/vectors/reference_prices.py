@@ -366,7 +366,7 @@ def best_prices(
     """Return the prices that minimise the dual over synthetic clients, and what they gain."""
     terms, factor = state.terms, state.terms.clients / state.terms.volunteers
     start = np.zeros(rows.shape[1])
-    start[0] = float(clients.shares @ costs) - log(factor - 1.0)
+    start[0] = float(clients.shares @ costs)
     linear, ridge = np.zeros(len(start)), np.full(len(start), 1e-9)
     linear[0] = -1.0
     ridge[1 : 1 + terms.classes] = told.c / (2.0 * (terms.participants - 1))

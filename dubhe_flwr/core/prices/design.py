@@ -200,7 +200,7 @@ class PriceDesign:
         if sums:
             linear += factor * self._unexplained(scale, clients, chances[0], sums[0], num_clients)
         else:
-            start[0] = clients.shares @ costs - np.log(factor - 1.0)
+            start[0] = clients.shares @ costs
         weights, ridge = factor * clients.shares, self._ridge(scale, state)
         dual = Problem(rows, partial(_softplus, costs, weights), linear, ridge)
         found = np.clip(dual.minimum(start, reach=20.0), -_LARGEST_PRICE, _LARGEST_PRICE)
