@@ -152,7 +152,7 @@ class SecretKey(Hidden):
         return ciphertext
 
 
-def generate_secret_key(key_bits: int = 2048) -> SecretKey:
+def generate_secret_key(key_bits: int) -> SecretKey:
     """Draw a new key with randomness from the operating system.
 
     The modulus has `key_bits` bits, a multiple of 16 and at least 512. Use less than 2048 in tests

@@ -173,7 +173,7 @@ class Coordinator(Selector[CoordinatorState]):
                 "one, or none."
             )
         if self.settings.seed is None and self.settings.simulation is None:
-            seed = secrets.randbits(63)
+            seed = self.initial_state().run.seed
         return CoordinatorState(Run(seed, sequence))
 
     def begin_round(

@@ -341,7 +341,7 @@ def register_rule(rule: RuleT) -> RuleT:
         If another rule has that name.
     """
     known = _RULES.setdefault(rule.name, rule)
-    if known.__qualname__ != rule.__qualname__ or known.__module__ != rule.__module__:
+    if repr(known) != repr(rule):  # a module may be loaded again
         raise SettingsError(f"A rule named {rule.name!r} already exists; choose another name.")
     _RULES[rule.name] = rule
     return rule
