@@ -91,7 +91,7 @@ class Paper(Rule):
     def candidates(self) -> tuple[dict[int, float], ...]:
         """The thresholds that are used, or those to search among."""
         given = default_thresholds(self.codebook) if self.thresholds is None else self.thresholds
-        if isinstance(given, str) or (not given and len(self.codebook.reference_set) > 1):
+        if isinstance(given, str) or not given:
             return tuple(
                 check_thresholds(self.codebook, sigma) for sigma in candidate_grid(self.codebook)
             )

@@ -78,3 +78,5 @@ def test_a_refusal_does_not_depend_on_the_nodes_labels(slots: list[int], own: Ow
     else:
         with pytest.raises(RefusedError, match="overall registry does not add up"):
             GIVEN.settle(own, population, None, np.array(slots))
+    with pytest.raises(RefusedError, match="expectations do not add up"):
+        GIVEN.settle(own, population, (0.5,), np.array([0, 0, 1, 0]))
