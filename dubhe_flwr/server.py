@@ -44,19 +44,20 @@ class Selection(Selecting[Strategy], Strategy):
         Works like `dubhe_flwr.serverapp.Selection.select`, but with the nodes of a ClientManager.
         `Plan.participants` holds the `node_id` of its clients.
         """
-        clients: dict[int, Any] = {}
+        grids: list[Any] = []
 
         def present() -> list[int]:
-            nonlocal clients
+            nonlocal grids
             clients = _clients_of(client_manager)
+            grids = [client.grid for client in clients.values()]
             return list(clients)
 
         return self.driver.plan_round(
             server_round,
             present,
-            # All clients share one Grid; without clients there is no batch to send.
-            lambda *sent: send_over_grid(next(iter(clients.values())).grid, *sent),
-            lambda: min((patience(client.grid) for client in clients.values()), default=inf),
+            # All clients share one Grid.
+            lambda *sent: send_over_grid(grids[0], *sent) if grids else {},
+            lambda: min(map(patience, grids), default=inf),
         )
 
     def configure_fit(

@@ -121,6 +121,19 @@ def test_a_skipped_round_is_not_aggregated() -> None:
     assert [len(plan.participants) for plan in strategy.plans] == [6, 0, 6]
 
 
+@in_both_apis
+def test_a_skipped_round_does_not_ask_the_wrapped_strategy(api: Api) -> None:
+    """A strategy of the user's may send messages even if it gets no nodes."""
+    strategy = api.dubhe(**PLAIN, on_failure="random", wait_timeout=0)
+    strategy.strategy.configure_fit = strategy.strategy.configure_train = None
+    grid = api.grid()
+    grid.get_node_ids = list
+    if api.is_fit:
+        assert strategy.configure_fit(1, initial_parameters(), managed(grid)) == []
+    else:
+        assert strategy.configure_train(1, ArrayRecord(MODEL), ConfigRecord(), grid) == []
+
+
 def test_a_seed_fixes_the_sets() -> None:
     """A seed fixes the sets for any node ids and API; another seed, or none, changes them."""
 
