@@ -135,7 +135,7 @@ class Dubhe(SelectingByDubhe[Strategy], Selection):
 
     Wraps any strategy that has `configure_fit`, and takes the arguments of
     `dubhe_flwr.serverapp.Dubhe`. The strategy's `client_manager.sample(n)` returns all selected
-    clients, whatever n is.
+    clients, whatever n is, or those that meet its criterion.
 
     Examples
     --------
@@ -176,6 +176,7 @@ class SelectedClients(SimpleClientManager):
         min_num_clients: int | None = None,
         criterion: Criterion | None = None,
     ) -> list[ClientProxy]:
-        """Return all selected clients, whatever fraction or minimum the strategy has."""
-        del num_clients, min_num_clients, criterion
-        return list(self.clients.values())
+        """Return all selected clients that meet the criterion, whatever number is asked for."""
+        del num_clients, min_num_clients
+        clients = self.clients.values()
+        return [each for each in clients if criterion is None or criterion.select(each)]

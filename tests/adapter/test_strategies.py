@@ -24,6 +24,7 @@ from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.compat.grid_client_proxy import GridClientProxy
 
 from dubhe_flwr.errors import QuorumError, SettingsError
+from dubhe_flwr.server import SelectedClients
 from dubhe_flwr.simulation import InProcessGrid
 
 IN_BOTH: dict[str, dict[str, Any]] = {
@@ -132,6 +133,14 @@ def test_a_skipped_round_does_not_ask_the_wrapped_strategy(api: Api) -> None:
         assert strategy.configure_fit(1, initial_parameters(), managed(grid)) == []
     else:
         assert strategy.configure_train(1, ArrayRecord(MODEL), ConfigRecord(), grid) == []
+
+
+def test_a_criterion_leaves_out_selected_clients() -> None:
+    """The strategy gets all others, whatever number it asks for."""
+    clients: Any = managed(FIT.grid()).all().values()
+    criterion: Any = SimpleNamespace(select=lambda client: client.node_id % 2)
+    found = SelectedClients(clients).sample(99, criterion=criterion)
+    assert found == [client for client in clients if client.node_id % 2]
 
 
 def test_a_seed_fixes_the_sets() -> None:
