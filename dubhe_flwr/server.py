@@ -104,11 +104,8 @@ class Selection(Selecting[Strategy], Strategy):
     def configure_evaluate(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, EvaluateIns]]:
-        """Have the wrapped strategy configure evaluation on all or only the selected clients."""
-        server_round, nodes = self.driver.round_in_run(server_round), self.driver.evaluated
-        if nodes is not None:
-            clients = _clients_of(client_manager)
-            client_manager = SelectedClients([clients[n] for n in nodes if n in clients])
+        """Have the wrapped strategy configure evaluation."""
+        server_round = self.driver.round_in_run(server_round)
         return self.strategy.configure_evaluate(server_round, parameters, client_manager)
 
     def aggregate_evaluate(

@@ -22,7 +22,7 @@ from dubhe_flwr.adapter.transport import (
     patience,
     send_over_grid,
 )
-from dubhe_flwr.adapter.wrapped import call_start, layers, taking_all_nodes
+from dubhe_flwr.adapter.wrapped import call_start, layers, training_all_nodes
 from dubhe_flwr.protocol import Plan
 
 __all__ = ["Dubhe", "Selection"]
@@ -168,7 +168,7 @@ class Selection(Selecting[Strategy], Strategy):
         if self.driver.is_skipped:
             return []
         selected = _SelectedGrid(grid, plan.participants)
-        with taking_all_nodes(self.strategy, len(plan.participants), "train"):
+        with training_all_nodes(self.strategy, len(plan.participants)):
             made = self.strategy.configure_train(plan.server_round, arrays, config, selected)
             messages = list(made)
         self.driver.training_begins([message.metadata.dst_node_id for message in messages])
@@ -192,21 +192,9 @@ class Selection(Selecting[Strategy], Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Have the wrapped strategy configure evaluation on all or only the selected nodes."""
-        server_round, nodes = self.driver.round_in_run(server_round), self.driver.evaluated
-        if nodes is None:
-            return self.strategy.configure_evaluate(server_round, arrays, config, grid)
-        if not self._evaluates:
-            return []
-        with taking_all_nodes(self.strategy, len(nodes), "evaluate"):
-            selected = _SelectedGrid(grid, nodes)
-            return list(self.strategy.configure_evaluate(server_round, arrays, config, selected))
-
-    @property
-    def _evaluates(self) -> bool:
-        """Whether the wrapped strategy may evaluate on nodes, as far as its settings show."""
-        fractions = (vars(layer).get("fraction_evaluate") for layer in layers(self.strategy))
-        return all(fraction != 0.0 for fraction in fractions)
+        """Have the wrapped strategy configure evaluation."""
+        server_round = self.driver.round_in_run(server_round)
+        return self.strategy.configure_evaluate(server_round, arrays, config, grid)
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
@@ -217,11 +205,8 @@ class Selection(Selecting[Strategy], Strategy):
 
     def description(self) -> list[str]:
         """Return the lines that show an operator how nodes are selected."""
-        options = self.driver.options
         number = f"Participants (K): {self.driver.selector.num_participants}"
-        weights = f"equal weights: {options.equal_weights}"
-        evaluation = f" | evaluation on: {options.evaluate_on}" if self._evaluates else ""
-        return [f"{number} | {weights}{evaluation}"]
+        return [f"{number} | equal weights: {self.driver.options.equal_weights}"]
 
     def summary(self) -> None:
         """Log how nodes are selected, then the wrapped strategy's own summary."""

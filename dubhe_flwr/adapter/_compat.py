@@ -3,16 +3,15 @@
 All other modules import only names that Flower documents.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Protocol, runtime_checkable
 
-from flwr.app import Array, ConfigRecord, Message
+from flwr.app import Array, Message
 from flwr.clientapp import ClientApp
-from flwr.common import Scalar
 from flwr.serverapp import Grid
 
 SERVER_NODE_ID: Final = 1  # also the source of errors that the framework creates
@@ -63,19 +62,6 @@ def delivered_copy(message: Message) -> Message:
         content[name] = own
     delivered.content = content
     return delivered
-
-
-def config_record(fields: Mapping[str, Scalar]) -> ConfigRecord:
-    """Return a record of values that are already checked.
-
-    This skips Flower's own check of each value, which takes most of the time.
-    """
-    record = ConfigRecord()
-    data = vars(record).get("_data")
-    if not isinstance(data, dict):
-        return ConfigRecord(dict(fields))
-    data.update(fields)
-    return record
 
 
 @contextmanager

@@ -5,14 +5,11 @@ from dataclasses import dataclass
 from math import inf
 from numbers import Integral, Real
 from os import PathLike
-from typing import Literal, get_args
 
 from dubhe_flwr.adapter.signatures import takes
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 from dubhe_flwr.protocol.settings import Settings
-
-EvaluateOn = Literal["all", "selected"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +21,6 @@ class Options:
     equal_weights : bool (default: False)
         Give all selected clients the same weight (eq. 1 of the paper), however many examples
         they report. By default, the wrapped strategy weights them as usual.
-    evaluate_on : "all" or "selected" (default: "all")
-        The nodes on which the wrapped strategy evaluates.
     expected_nodes : int, optional (default: the number of participants)
         Number of nodes to wait for before the first round.
     wait_timeout : float (default: 60)
@@ -42,7 +37,6 @@ class Options:
     """
 
     equal_weights: bool = Settings.equal_weights
-    evaluate_on: EvaluateOn = "all"
     expected_nodes: int | None = None
     wait_timeout: float = 60.0
     stage_timeout: float | None = 600.0
@@ -50,13 +44,8 @@ class Options:
     on_selection: Callable[[Plan, float], Mapping[str, float] | None] | None = None
 
     def __post_init__(self) -> None:
-        of = {
-            "equal_weights": Literal[True, False],
-            "evaluate_on": EvaluateOn,
-        }
-        for name, choices in of.items():
-            if (value := getattr(self, name)) not in get_args(choices):
-                raise SettingsError(f"{name}={value!r} must be one of {get_args(choices)}.")
+        if not isinstance(self.equal_weights, bool):
+            raise SettingsError(f"equal_weights={self.equal_weights!r} must be True or False.")
         if not (isinstance(self.wait_timeout, Real) and 0.0 <= float(self.wait_timeout) < inf):
             raise SettingsError(
                 f"wait_timeout={self.wait_timeout!r} must be a number of seconds from 0 up."

@@ -34,8 +34,8 @@ _NOT_ASKED: Final = (
     "configure_fit or start, call the overridden method, or self.configure_train"
 )
 _OVERRIDES_ELIGIBLE: Final = (
-    "dubhe: %s overrides eligible, whose answer may change at any moment, so each round waits for "
-    "its selection"
+    "dubhe: eligible() is overridden, and its answer may change at any moment, so each round waits "
+    "for its selection"
 )
 
 
@@ -48,35 +48,28 @@ class Send(Protocol):
         """Return the replies by node id."""
 
 
-class Owner(Protocol):
-    """The part of a selecting strategy that the driver uses."""
-
-    strategy: Any
-
-    @property
-    def overrides_eligible(self) -> bool:
-        """Whether the strategy depends on who is connected; if so, no round is planned ahead."""
-
-    def eligible(self, server_round: int, node_ids: Sequence[int], /) -> Sequence[int]:
-        """Return which of the connected nodes may be selected."""
+Eligible = Callable[[int, Sequence[int]], Sequence[int]]
+"""Returns which of the connected nodes may be selected in a round."""
 
 
 class SelectionDriver:
-    """Runs a selector for the strategy that owns the driver, over any transport.
+    """Runs a selector around a wrapped strategy, over any transport.
 
     `metrics` describes the last selection, for Flower's Result or History: how many clients
     trained, what share of all clients this process has selected so far, how many bytes were sent,
     and how many seconds the round waited. On real nodes, coming rounds are planned while clients
-    train.
+    train, unless `eligible` decides at the moment of each selection.
     """
 
-    def __init__(self, owner: Owner, selector: Selector[Any], options: Options) -> None:
+    def __init__(
+        self, wrapped: Any, selector: Selector[Any], options: Options, eligible: Eligible | None
+    ) -> None:
         self.selector = selector
         self.options = options
         expected = options.expected_nodes
         self.expected_nodes = selector.num_participants if expected is None else expected
-        self.run = Run(owner.strategy, selector, options)
-        self._owner = owner
+        self.run = Run(wrapped, selector, options)
+        self._eligible = eligible
         self._nodes = SimulatedNodes()
         self._selected: set[str] = set()
         self._ahead = PlansAhead(selector, options.stage_timeout)
@@ -109,7 +102,7 @@ class SelectionDriver:
         begin = time.perf_counter()
         planned = self._ahead.take(server_round)
         node_ids = present()
-        eligible: Sequence[int] | None = self._owner.eligible(server_round, node_ids)
+        eligible: Any = self._eligible(server_round, node_ids) if self._eligible else node_ids
         if eligible is None:
             raise SettingsError("eligible() returned nothing; it must return node ids.")
         plan = None
@@ -194,20 +187,14 @@ class SelectionDriver:
         """Return the number within the run of a round as Flower counts it in this process."""
         return self.run.first + server_round
 
-    @property
-    def evaluated(self) -> tuple[int, ...] | None:
-        """The nodes to evaluate on; None for all."""
-        plan = None if self.options.evaluate_on == "all" else self.run.plan
-        return None if plan is None else plan.participants
-
     def pushed(self, num_messages: int) -> None:
         """Count pushed messages, and plan ahead after the last training message."""
         run = self.run
         is_last = self._ahead.all_pushed(num_messages)
         if not is_last or run.plan is None or not self.selector.plans_ahead:
             return
-        if self._owner.overrides_eligible:
-            warn_once(_OVERRIDES_ELIGIBLE, type(self._owner).__name__)
+        if self._eligible is not None:
+            warn_once(_OVERRIDES_ELIGIBLE)
             return
         present, send = self._reach
         self._ahead.begin(run.plan, run.last, run.state, present, partial(self._send_ahead, send))

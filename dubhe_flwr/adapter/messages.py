@@ -5,7 +5,6 @@ from typing import Final
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from dubhe_flwr.adapter._compat import config_record
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.log import logger
@@ -32,7 +31,7 @@ def stage_of(message: Message) -> str:
 
 def to_records(fields: Fields) -> RecordDict:
     """Return the content of a message with these fields."""
-    return RecordDict({_RECORD: config_record(fields)})
+    return RecordDict({_RECORD: ConfigRecord({**fields})})
 
 
 def from_records(content: RecordDict) -> Mapping[str, object]:

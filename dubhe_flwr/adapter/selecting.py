@@ -65,7 +65,8 @@ class Selecting(Generic[StrategyT]):
                     f"{type(layer).__name__} already selects; wrap the strategy inside it instead."
                 )
         self.strategy = strategy
-        self.driver = SelectionDriver(self, selector, options)
+        eligible = self.eligible if self.overrides_eligible else None
+        self.driver = SelectionDriver(strategy, selector, options, eligible)
 
     def _check_callers(self) -> None:
         """Check what wraps this strategy, once, before the first selection."""

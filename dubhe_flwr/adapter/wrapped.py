@@ -136,14 +136,14 @@ def call_start(start: Callable[..., Any], flowers: Any, *given: Any, **own: Any)
 
 
 @contextmanager
-def taking_all_nodes(strategy: Any, num_nodes: int, purpose: str) -> Iterator[None]:
-    """Let a Message API strategy take all nodes of its Grid, for "train" or "evaluate".
+def training_all_nodes(strategy: Any, num_nodes: int) -> Iterator[None]:
+    """Let a Message API strategy train all nodes of its Grid.
 
     Afterwards the strategy has its own settings again, and keeps those that it assigned itself.
     """
     wanted = {
-        f"fraction_{purpose}": 1.0,
-        f"min_{purpose}_nodes": num_nodes,
+        "fraction_train": 1.0,
+        "min_train_nodes": num_nodes,
         "min_available_nodes": num_nodes,
     }
     found = [vars(layer) for layer in layers(strategy)]

@@ -15,11 +15,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from flwr.app import Context, Error, Message
+from flwr.app import ConfigRecord, Context, Error, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike
 
-from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, DAILY_LIMIT, config_record, without_mods
+from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, DAILY_LIMIT, without_mods
 from dubhe_flwr.adapter.messages import STAGES, from_records, log, message_type, to_records
 from dubhe_flwr.adapter.signatures import takes, taking
 from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
@@ -155,7 +155,7 @@ class Node(Limits):
                 return session.handle(fields)
             finally:  # decryptions count even if the request is refused
                 if session.memory is not memory:
-                    context.state[_RECORD] = config_record(session.memory.to_fields())
+                    context.state[_RECORD] = ConfigRecord({**session.memory.to_fields()})
                     save(session.memory.ledger_after(ledger or Ledger()))
 
     @contextmanager

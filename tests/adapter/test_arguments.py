@@ -1,5 +1,6 @@
 """Tests of the arguments that the strategies of both APIs take and refuse."""
 
+from collections.abc import Sequence
 from copy import deepcopy
 from inspect import signature
 from typing import Any
@@ -19,8 +20,7 @@ from dubhe_lab.baselines import RandomSelector
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"evaluate_on": "none"}, r"evaluate_on='none' must be one of \('all', 'selected'\)"),
-        ({"equal_weights": "no"}, r"equal_weights='no' must be one of \(True, False\)"),
+        ({"equal_weights": "no"}, r"equal_weights='no' must be True or False"),
         ({"wait_timeout": -1}, "wait_timeout=-1 must be a number of seconds from 0 up"),
         ({"wait_timeout": None}, "wait_timeout=None must be a number of seconds from 0 up"),
         ({"wait_timeout": float("nan")}, "wait_timeout=nan must be a number of seconds"),
@@ -90,11 +90,16 @@ def test_defaults(api: Api) -> None:
 @in_both_apis
 def test_a_strategy_can_be_copied(api: Api) -> None:
     """A copy selects by itself, with the same settings."""
-    strategy = api.ours.Dubhe(api.wrapped(), num_participants=20)
+
+    class Careful(api.ours.Dubhe):  # type: ignore[misc,name-defined]
+        def eligible(self, server_round: int, node_ids: Sequence[int]) -> Sequence[int]:
+            return node_ids
+
+    strategy = Careful(api.wrapped(), num_participants=20)
     copied = deepcopy(strategy)
     assert copied.settings == strategy.settings
     assert copied.strategy is not strategy.strategy
-    assert copied.driver._owner is copied
+    assert copied.driver._eligible.__self__ is copied
 
 
 @in_both_apis

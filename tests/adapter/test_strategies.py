@@ -201,16 +201,12 @@ def test_the_users_strategy_keeps_its_settings() -> None:
 
 
 @in_both_apis
-@pytest.mark.parametrize("evaluate_on", ["all", "selected"])
 @pytest.mark.parametrize("fraction", [0.0, 1.0])
-def test_the_wrapped_strategy_evaluates(api: Api, evaluate_on: Any, fraction: float) -> None:
-    """Evaluation runs on all or only the selected nodes, and a fraction of 0 stays 0."""
-    wrapped = api.wrapped(fraction_evaluate=fraction)
-    strategy, grid = api.dubhe(wrapped, **PLAIN, evaluate_on=evaluate_on), api.grid()
+def test_the_wrapped_strategy_evaluates(api: Api, fraction: float) -> None:
+    """Evaluation runs on all nodes, and a fraction of 0 stays 0."""
+    strategy, grid = api.dubhe(api.wrapped(fraction_evaluate=fraction), **PLAIN), api.grid()
     api.run(strategy, grid, 2)
-    chosen = [sorted(selected) for selected in strategy.selected]
-    wanted = [list(range(NUM_NODES))] * 2 if evaluate_on == "all" else chosen
-    assert grid.got("evaluate", len(wanted[0])) == (wanted if fraction else [])
+    assert grid.got("evaluate", NUM_NODES) == [list(range(NUM_NODES))] * (2 if fraction else 0)
 
 
 @in_both_apis
@@ -223,12 +219,12 @@ def test_only_the_eligible_train(api: Api) -> None:
         return allowed[server_round]
 
     strategy, grid = api.dubhe(**PLAIN, rounds_per_draw=3), api.grid()
-    strategy.eligible = eligible
+    strategy.driver._eligible = eligible
     api.run(strategy, grid)
     for plan in strategy.plans:
         assert len(set(plan.participants)) == 6
         assert set(plan.participants) <= set(allowed[plan.server_round])
-    strategy.eligible = lambda _round, _node_ids: None
+    strategy.driver._eligible = lambda _round, _node_ids: None
     with pytest.raises(SettingsError, match=r"eligible\(\) returned nothing"):
         strategy.select(4, managed(grid) if api.is_fit else grid)
 
@@ -488,7 +484,7 @@ def test_the_summary_says_how_nodes_are_selected(caplog: pytest.LogCaptureFixtur
         strategy.summary()
     assert caplog.messages[:2] == [
         "\t├──> Dubhe around DifferentialPrivacyServerSideFixedClipping around FedAvg:",
-        "\t│\t├── Participants (K): 6 | equal weights: True | evaluation on: all",
+        "\t│\t├── Participants (K): 6 | equal weights: True",
     ]
     assert caplog.messages[6] == "\t│\t└── Nodes: simulated, encrypted | seed: 7"
     for told in (strategy.settings.rule.describe(), "Tries(number=4, pool=1)", "every 50 rounds"):
