@@ -8,7 +8,6 @@ from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, NodeFailure, Replies, S
 from dubhe_flwr.protocol.wire.codec import Message, wire_size
 from dubhe_flwr.protocol.wire.envelope import reply_reader
 
-ALIAS_OF_ANOTHER: Final = "alias of another node"
 DAYS_LIMIT: Final = "owner's daily limit"
 
 MessageT = TypeVar("MessageT", bound=Message)

@@ -440,16 +440,6 @@ def test_refused_epochs_keep_enough_nodes_for_a_committee() -> None:
     assert (plan.num_registered, plan.fallback) == (3, False)
 
 
-def test_nobody_is_pushed_out_by_an_alias() -> None:
-    """If two nodes sign the same alias, the second one gets its key's position as a suffix."""
-    nodes = federation()
-    thief, victim = nodes.ids[3], nodes.ids[5]
-    set_policy(nodes, thief, alias="5")
-    assert [plan.num_registered for plan in nodes.rounds(1, 2)] == [N, N]
-    names = epoch_of(nodes).aliases
-    assert (names[thief], names[victim]) in {("5", "5 (key 6)"), ("5 (key 4)", "5")}
-
-
 class TestALie:
     """A lying server, member or node costs an epoch, never the run."""
 

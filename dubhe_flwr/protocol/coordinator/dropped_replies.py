@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dubhe_flwr.protocol.plan import ERROR_REPLY, StageReport
-from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, DAYS_LIMIT
+from dubhe_flwr.protocol.replies import DAYS_LIMIT
 from dubhe_flwr.protocol.wire.announced import JoinStatus
 from dubhe_flwr.protocol.wire.messages import Stage
 
@@ -24,7 +24,6 @@ _REMEDIES: Final = {
     "leave out trusted_keys of Dubhe",
     DAYS_LIMIT: "ask the nodes' owners to raise max_epochs_per_day and max_draws_per_day (of "
     "DubheMod or register_dubhe), have agents choose from fewer tries, or continue tomorrow (UTC)",
-    ALIAS_OF_ANOTHER: "give each node a partition-id of its own, or none",
     JoinStatus.NO_DATA.reason: "label_counts returned only zeros; make it read the node's data",
     JoinStatus.REFUSES_PARAMETERS.reason: "see a node's log; set key_bits and min_cohort to what "
     "the nodes ask for (min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe), "

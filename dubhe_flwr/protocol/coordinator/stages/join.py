@@ -20,7 +20,7 @@ from dubhe_flwr.protocol.coordinator.sampling import (
     sample,
 )
 from dubhe_flwr.protocol.plan import Replies, StageReport
-from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, accept_replies, alias_order
+from dubhe_flwr.protocol.replies import accept_replies, alias_order
 from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.messages import JoinReply, Stage
 from dubhe_flwr.protocol.wire.roster import Roster, alias_digest
@@ -98,10 +98,8 @@ class Join(Awaiting):
     def take(self, context: Context, replies: Replies) -> tuple[Context, JoinedNodes]:
         """Take the nodes that join and agree on the number of classes."""
         checks = _Checks(self.batch.header.epoch, self.announced, context.settings.trusted)
-        told, report = accept_replies(self.batch, replies, checks.refuse)
-        names = _names(told, context.run.aliases, checks.ranks)
-        accepted = {n: told[n] for n in told if n in names}
-        report = report.without(told.keys() - names, ALIAS_OF_ANOTHER)
+        accepted, report = accept_replies(self.batch, replies, checks.refuse)
+        names = _names(accepted, context.run.aliases)
         context = _recorded(context, checks, names, report)
         context, num_classes, others = _of_one_length(context, accepted)
         run = context.run
@@ -188,21 +186,18 @@ def _recorded(
     )
 
 
-def _names(
-    told: Mapping[int, JoinReply], known: Mapping[int, str], ranks: Mapping[int, int]
-) -> dict[int, str]:
+def _names(accepted: Mapping[int, JoinReply], known: Mapping[int, str]) -> dict[int, str]:
     """Return the alias that each node has from now on.
 
     If several nodes claim an alias, the node that had it before keeps it, or else the first of
-    them. The others are left out, except nodes with trusted keys: the position of such a node's key
-    is appended to its alias, so that nobody can push it out.
+    them. The others have their ids appended to it.
     """
     owners: dict[str, int] = {}
-    for node_id in sorted(told, key=lambda n: known.get(n) != told[n].alias):
-        name = told[node_id].alias
-        while name in owners and node_id in ranks:
-            name = f"{name} (key {ranks[node_id] + 1})"
-        owners.setdefault(name, node_id)
+    for node_id in sorted(accepted, key=lambda n: known.get(n) != accepted[n].alias):
+        name = accepted[node_id].alias
+        while name in owners:
+            name = f"{name} (id {node_id})"
+        owners[name] = node_id
     return {node_id: name for name, node_id in owners.items()}
 
 
