@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -315,6 +316,36 @@ class TestTheBudget:
             kept = nodes.memories
             seen.append([joined(nodes, node_id).budget.probability for node_id in nodes.ids])
         assert {len(set(of_node)) for of_node in zip(*seen, strict=True)} <= {1, 2, 3}
+
+    @pytest.mark.parametrize(
+        ("num_others", "num_sums", "forgets"), [(64, 4, True), (63, 4, False), (100, 3, False)]
+    )
+    def test_what_it_takes_to_be_forgotten(
+        self, num_others: int, num_sums: int, *, forgets: bool
+    ) -> None:
+        """A server asks for 64 other histograms of a node as often as for the first one.
+
+        A budget outlasts any number of others of which less is spent.
+        """
+        nodes = priced(13, num_participants=12, tries=None, rule=Prices(noise=1.0))
+        node_id, request = next(iter(nodes.until(Stage.REGISTER).fields.items()))
+        join = next(each.request for each in nodes.exchanges if each.node_id == node_id)
+        epochs = count()
+
+        def labels_enter(*counts: int) -> bool:
+            set_policy(nodes, node_id, label_counts=partial(np.asarray, counts))
+            epoch = next(epochs).to_bytes(16)
+            nodes.handle(node_id, {**join, "epoch": epoch})
+            reply: Any = nodes.handle(node_id, {**request, "epoch": epoch})
+            told = decrypted(joined(nodes, node_id), REGISTRATION, reply["registration"])
+            return len(np.unique(told)) > 1
+
+        assert [labels_enter(7, 1, 1, 1) for _ in range(5)] == [True] * 4 + [False]
+        for number in range(num_others):
+            assert all(labels_enter(number, 5, 1, 1) for _ in range(num_sums))
+        assert not labels_enter(7, 1, 1, 1)
+        assert labels_enter(8, 2, 2, 1)
+        assert labels_enter(7, 1, 1, 1) == forgets
 
     def test_below_twelve_volunteers_no_label_enters_a_sum(self) -> None:
         """A node tells noise alone."""
