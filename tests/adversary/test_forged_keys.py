@@ -9,12 +9,13 @@ from protocol.nodes import (
     NUM_CLIENTS,
     TRUSTED,
     federation,
+    next_request,
     pinned_federation,
     set_policy,
     signing_key,
 )
 
-from dubhe_flwr.errors import QuorumError, StaleMessageError, UntrustedError
+from dubhe_flwr.errors import DailyLimitError, QuorumError, StaleMessageError, UntrustedError
 from dubhe_flwr.he.sealing import RecipientKey, seal
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 from dubhe_flwr.he.signing import PinnedKeys
@@ -60,6 +61,28 @@ def test_recipients_find_a_server_that_plays_the_agent(pinned: bool) -> None:
     nodes.deliver(nodes.until(Stage.REGISTER))
     assert len(untrusted(nodes)) == len(nodes.errors) == NUM_CLIENTS * pinned
     assert all((joined(nodes, n).registered is None) == pinned for n in nodes.ids)
+
+
+def test_each_further_key_counts_as_an_epoch() -> None:
+    """The server makes the keys, so that a node without pinned keys registers again and again."""
+    nodes = federation(policy={"simulated": False, "max_epochs_per_day": 3})
+    node_id, request = next_request(nodes, Stage.REGISTER)
+    place, agent = joined(nodes, node_id), RecipientKey.generate().public_bytes
+    keys = [generate_secret_key(512) for _ in range(2)]
+    requests = [
+        {
+            **request,
+            "sequence": sequence,
+            "key.modulus": key.public_key.to_bytes(),
+            "key.agent-public-key": agent,
+            "key.sealed-key": sealed_anew(place, key, agent),
+        }
+        for sequence, key in enumerate(2 * keys, start=50)
+    ]
+    for again in requests[:3]:
+        nodes.handle(node_id, again)
+    with pytest.raises(DailyLimitError):
+        nodes.handle(node_id, requests[3])
 
 
 @pytest.mark.parametrize("pinned", [True, False])
