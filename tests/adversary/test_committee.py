@@ -773,11 +773,13 @@ def settle_with(nodes: Nodes, sums: bytes, proofs: bytes) -> None:
     "settings",
     [
         {"rule": Prices(noise=0.0)},
+        {"rule": Prices(noise=1.0)},
+        {"rule": Prices(noise=3.0)},
         {"rule": Prices(target=(0.7, 0.1, 0.1, 0.1))},
         {"rule": Paper((1, 2, 4), {1: 0.6, 2: 0.3})},
         {"determination": Tries(4)},
     ],
-    ids=["no noise", "a target", "another vault", "an agent"],
+    ids=["no noise", "less noise", "more noise", "a target", "another vault", "an agent"],
 )
 def test_a_node_with_pinned_keys_refuses_exact_sums(settings: dict[str, Any]) -> None:
     """Nodes with pinned keys stay out unless the owner allows exact sums; other nodes join."""
