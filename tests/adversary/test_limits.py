@@ -9,6 +9,7 @@ from protocol.nodes import COUNTS, SCALE, federation, next_request, refuses
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError
 from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.node.memory import Ledger, Memory
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 from dubhe_flwr.rules import Prices
@@ -86,3 +87,19 @@ def test_epochs_without_end_are_refused_for_the_day() -> None:
         session.handle(other)
     assert session.memory is memory
     assert ClientSession(nodes.policies[node_id], memory, today=6).handle(other)["status"] == 0
+
+
+def test_no_day_has_enough_epochs_to_drive_a_node_out_of_another_run() -> None:
+    """With `state_dir`, it leaves an epoch that the file of both runs no longer lists."""
+    nodes = federation(policy=REAL)
+    node_id, request = next_request(nodes, Stage.JOIN)
+    first, ledger = ClientSession(nodes.policies[node_id]), Ledger()
+    first.handle({**request, "epoch": b"\xff" * 16})
+    ledger, other = first.memory.ledger_after(ledger), Memory()
+    for number in range(199):
+        session = ClientSession(nodes.policies[node_id], other.with_ledger(ledger))
+        session.handle({**request, "epoch": number.to_bytes(16)})
+        other, ledger = session.memory, session.memory.ledger_after(ledger)
+    with pytest.raises(RefusedError, match=DAY):
+        ClientSession(nodes.policies[node_id], other).handle({**request, "epoch": b"\xfe" * 16})
+    assert first.memory.with_ledger(ledger).joined is not None

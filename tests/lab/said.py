@@ -14,6 +14,7 @@ from typing import Any, Final
 from docs.pages import ROOT
 
 from dubhe_flwr.core.prices.privacy import epsilon
+from dubhe_flwr.protocol.node.memory import REMEMBERED_EPOCHS
 from dubhe_flwr.rules import Prices
 from dubhe_lab.data import EMD_TOLERANCE
 from dubhe_lab.paper.studies import LETTERS
@@ -571,6 +572,8 @@ def attacks() -> Iterator[str]:
     yield f"if nodes add the noise | the same | {last} of that error"
     heaviest = Prices().heaviest
     yield f"a node weighs at most {heaviest} times the average"
+    yield f"A node remembers its last {REMEMBERED_EPOCHS} epochs in a run"
+    yield f"digests of the label counts, and the last {REMEMBERED_EPOCHS} epochs"
 
 
 def verdicts() -> Iterator[str]:
