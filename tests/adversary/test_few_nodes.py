@@ -6,17 +6,21 @@ import numpy as np
 import pytest
 from adversary.test_committee import (
     Nodes,
+    asked_to_open,
+    bits,
     federation,
     group_key_of,
     member_of,
     members_of,
     noise_of_members,
+    open_with,
     without_pads,
 )
 from numpy.typing import NDArray
 from protocol.federation import skewed_counts
 
 from dubhe_flwr.core.determination import Tries
+from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.he import pads
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.node.memory import LabelBudget, Memory
@@ -57,6 +61,16 @@ def test_a_server_needs_thirteen_nodes(
     sent = opened_over(nodes, -(-number // 2))
     assert len(np.unique(sent, axis=0)) == (number if enter else 1)
     assert added[:3] == pytest.approx([2**18 * Prices.noise / 2 * 5 / 3] * 3)
+
+
+def test_half_of_thirteen_nodes_are_seven() -> None:
+    """A member opens no sum over six of them, whatever the server asks."""
+    nodes = federation(number=13, num_participants=12, determination=Tries(1))
+    batch, member, _ = asked_to_open(nodes)
+    six, seven = (bits(row < number for row in range(13)) for number in (6, 7))
+    with pytest.raises(RefusedError, match="A sum over 6 of 13 nodes is refused"):
+        open_with(nodes, batch, member, covered=six)
+    assert open_with(nodes, batch, member, covered=seven)
 
 
 def test_a_sum_may_contain_the_labels_of_one_node() -> None:
