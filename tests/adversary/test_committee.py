@@ -190,7 +190,7 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number() -> None:
     assert left == pytest.approx(vault.own_noise(member, asked, deviations))
     others_asked = [replace(asked, total=bytes([n]) + asked.total[1:]) for n in range(200)]
     noise = [vault.own_noise(member, each, deviations) / deviations for each in others_asked]
-    assert np.std(noise) == pytest.approx(1.0, abs=0.15)
+    assert np.std(noise, axis=0) == pytest.approx(np.ones(deviations.size), abs=0.3)
     # The server lacks one pad of the victim's own message, which could be any number.
     row = nodes.ids.index(victim)
     sent: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER]
@@ -250,6 +250,19 @@ class TestAMember:
         assert before.epoch not in ledger.last_answered()
         with pytest.raises(RefusedError, match="did not join this epoch"):
             ClientSession(policy, before.with_ledger(ledger)).handle(other)
+
+
+def test_nobody_else_can_compute_what_a_member_makes() -> None:
+    """It makes another noise key, and another group key, if it is appointed once more."""
+    nodes = federation()
+    for place, (node_id, request) in enumerate(nodes.until(Stage.APPOINT).fields.items()):
+        noise_keys, group_keys = set(), set()
+        for session in (nodes.session(node_id), nodes.session(node_id)):
+            group_keys.add(session.handle(request)["group-digest"])
+            assert session.memory.joined is not None
+            assert session.memory.joined.member is not None
+            noise_keys.add(session.memory.joined.member.noise_key)
+        assert (len(noise_keys), len(group_keys)) == (2, 1 if place else 2)
 
 
 def take_any_sequence(nodes: Nodes) -> None:
