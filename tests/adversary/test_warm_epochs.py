@@ -126,6 +126,19 @@ def test_members_vouch_for_the_last_prices() -> None:
             nodes.handle(node_id, request)
 
 
+def test_the_last_prices_are_worth_nothing_under_other_settings() -> None:
+    """A server that changes the target after an epoch has to start the next one afresh."""
+    nodes = real_nodes(pinned=False)
+    nodes.play(1)
+    other = Prices(target="own").to_json()
+    nodes.alter_request = lambda stage, _node, request: (
+        {**request, "rule-settings": other} if stage == Stage.JOIN else request
+    )
+    for node_id, request in nodes.until(Stage.APPOINT, 2).fields.items():
+        with pytest.raises(RefusedError, match="did not settle in the last epoch"):
+            nodes.handle(node_id, request)
+
+
 def test_no_probability_is_free() -> None:
     """A node that is told of too few nodes for prices registers free; it then reads no real sum."""
     nodes = federation(COMMITTEE)
