@@ -18,7 +18,7 @@ from dubhe_flwr.errors import DailyLimitError, RefusedError, SettingsError, Stal
 from dubhe_flwr.protocol.node.memory import LabelBudget, Ledger, Memory
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import AppointRequest, ParticipateRequest
+from dubhe_flwr.protocol.wire.messages import AppointRequest, HelloRequest, ParticipateRequest
 from dubhe_flwr.protocol.wire.roster import Roster
 from dubhe_flwr.rules import Prices
 
@@ -177,6 +177,8 @@ def test_a_node_that_cannot_use_its_ledger_answers_nothing(
         monkeypatch.setattr("fcntl.flock", flock)
     else:
         (tmp_path / ledger_name("3")).write_text(damage)
-    with pytest.raises(RefusedError, match=r"^This node cannot use its state_dir; its log"):
-        join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
+    node = Node(lambda _context: COUNTS, state_dir=tmp_path)
+    for stage, request in (("join", JOIN), ("hello", HelloRequest())):
+        with pytest.raises(RefusedError, match=r"^This node cannot use its state_dir; its log"):
+            node.handle(Envelope(b"e" * 16, stage, 1).seal(request), node_context(3))
     assert str(tmp_path) in caplog.text
