@@ -353,6 +353,26 @@ class TestTheBudget:
         told = [Prices().contribution(Own(row, rng=generator(3)), population) for row in COUNTS[:2]]
         assert np.array_equal(told[0], told[1])
 
+    @pytest.mark.parametrize("weight", [0.25, 1.0, 4.0])
+    @pytest.mark.parametrize(("continues", "most"), [(False, 0.4), (True, 1.0)])
+    def test_no_sum_costs_more_than_the_bound_says(
+        self, weight: float, continues: bool, most: float
+    ) -> None:
+        """Not even if a client with a single class always volunteers: rho is w^2 S / 2 sigma^2."""
+        rule, frame = Prices(), Frame(C, 256, 4.0, continues=continues)
+        population = Population(frame, N, K, N - 1, num_members=3)
+        prices = PriceState(1, False, (0.1,) * C + (0.3, 1.0, 0.0), (30.0,) + (0.0,) * (C + 1))
+        told, silent = (
+            rule.continued(own, population, prices.as_floats())
+            if continues
+            else rule.contribution(own, population)
+            for own in (Own(np.eye(C, dtype=int)[3], weight, is_silent=no) for no in (False, True))
+        )
+        deviations: Any = rule.deviations(population, 0)
+        rho = np.sum(((told - silent) / deviations) ** 2) / 2
+        bound = max(1.0, min(weight, 1.2)) ** 2 * (C + 1) / 2 / (3.0 if continues else 1.5) ** 2
+        assert 0 < rho / bound < most + 1e-3
+
 
 def entries(nodes: Nodes, node_id: int) -> float:
     """Return how many sums the node's current label counts have entered."""
