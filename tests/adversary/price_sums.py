@@ -24,10 +24,10 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 NUM_CLASSES: Final = 10
-PARTICIPANTS: Final = {12: 4, 20: 4, 50: 10, 100: 20, 500: 20, 2000: 20}
+PARTICIPANTS: Final = {12: 4, 13: 12, 20: 4, 50: 10, 100: 20, 500: 20, 2000: 20}
 """K by N."""
 
-VOLUNTEERS: Final = {12: 7, 20: 12, 50: 30, 100: 60, 500: 100, 2000: 100}
+VOLUNTEERS: Final = {12: 7, 13: 12, 20: 12, 50: 30, 100: 60, 500: 100, 2000: 100}
 """V by N. From 50 clients on, more than by default: each stands out more from the noise."""
 
 TINY: Final = 1e-9  # for shares that are added up

@@ -197,6 +197,12 @@ def test_noise_hides_a_client(name: str, number: int, seeds: int) -> None:
     assert median(attack, number, seeds) > bound - MARGIN
 
 
+@pytest.mark.parametrize(("members", "seeds", "least"), [(0, 3, BOUND), (2, 5, 0.7)])
+def test_the_fewest_nodes_with_prices(members: int, seeds: int, least: float) -> None:
+    """A server asks 13 nodes for 12 volunteers, so that their labels enter nearly in full."""
+    assert median(partial(committee, members), 13, seeds) > least - MARGIN
+
+
 @pytest.mark.parametrize(("number", "seeds"), [(20, 3), *SIZES[1:]])
 def test_warm_periods(number: int, seeds: int) -> None:
     """Many sums at nearly the same prices tell no more than as many other sums."""
