@@ -18,6 +18,7 @@ from protocol.federation import (
     decrypted,
     joined,
     priced,
+    reading_of,
     skewed_counts,
 )
 from protocol.nodes import set_policy
@@ -29,6 +30,7 @@ from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.memory import LabelBudget
+from dubhe_flwr.protocol.node.round import _probability
 from dubhe_flwr.protocol.node.settle import share_of_budget
 from dubhe_flwr.protocol.rules import prices
 from dubhe_flwr.protocol.wire.terms import REGISTRATION
@@ -305,17 +307,28 @@ class TestTheBudget:
             set_policy(nodes, node_id, label_counts=partial(np.asarray, counts + 1))
         assert labels_told(nodes, 7) > 16
 
-    def test_no_noise_makes_room_for_a_fourth_probability(self) -> None:
-        """The more noise the server asks for, the less a sum costs; it lowers the noise slowly."""
+    @pytest.mark.parametrize(
+        ("rules", "is_limited"),
+        [
+            ([Prices(noise=n) for n in (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.5)], True),
+            ([Prices(noise=0.0, coverage=c) for c in (0.1, 0.3, 1.0, 3.0)], False),
+        ],
+        ids=["less and less", "none"],
+    )
+    def test_what_noise_makes_room_for_a_fourth_probability(
+        self, rules: Sequence[Prices], *, is_limited: bool
+    ) -> None:
+        """None does, although more of it makes sums cheaper; only without it there is no limit."""
         kept: dict[int, Any] = {}
         seen = []
-        for noise in (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.5):
-            nodes = priced(30, num_participants=20, rule=Prices(noise=noise))
+        for rule in rules:
+            nodes = priced(30, num_participants=20, rule=rule)
             nodes.memories = kept
             nodes.play(1)
             kept = nodes.memories
-            seen.append([joined(nodes, node_id).budget.probability for node_id in nodes.ids])
-        assert {len(set(of_node)) for of_node in zip(*seen, strict=True)} <= {1, 2, 3}
+            reads = [(joined(nodes, node_id), reading_of(nodes, node_id)) for node_id in nodes.ids]
+            seen.append([_probability(*each)[0] for each in reads])
+        assert (max(len(set(of_node)) for of_node in zip(*seen, strict=True)) <= 3) == is_limited
 
     @pytest.mark.parametrize(
         ("num_others", "num_sums", "forgets"), [(64, 4, True), (63, 4, False), (100, 3, False)]
