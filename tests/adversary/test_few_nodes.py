@@ -63,14 +63,15 @@ def test_a_server_needs_thirteen_nodes(
     assert added[:3] == pytest.approx([2**18 * Prices.noise / 2 * 5 / 3] * 3)
 
 
-def test_half_of_thirteen_nodes_are_seven() -> None:
-    """A member opens no sum over six of them, whatever the server asks."""
-    nodes = federation(number=13, num_participants=12, determination=Tries(1))
+@pytest.mark.parametrize(("number", "least"), [(13, 7), (4, 3)])
+def test_a_member_opens_no_sum_over_fewer(number: int, least: int) -> None:
+    """The least is half of the nodes, rounded up, and never below `min_cohort`."""
+    nodes = federation(number=number, num_participants=3)
     batch, member, _ = asked_to_open(nodes)
-    six, seven = (bits(row < number for row in range(13)) for number in (6, 7))
-    with pytest.raises(RefusedError, match="A sum over 6 of 13 nodes is refused"):
-        open_with(nodes, batch, member, covered=six)
-    assert open_with(nodes, batch, member, covered=seven)
+    fewer, enough = (bits(row < size for row in range(number)) for size in (least - 1, least))
+    with pytest.raises(RefusedError, match=f"A sum over {least - 1} of {number} nodes is refused"):
+        open_with(nodes, batch, member, covered=fewer)
+    assert open_with(nodes, batch, member, covered=enough)
 
 
 def test_a_sum_may_contain_the_labels_of_one_node() -> None:
