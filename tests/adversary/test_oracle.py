@@ -84,3 +84,16 @@ def test_too_few_or_too_many_clients_cost_nothing(number: int) -> None:
     forged = {**request, "rule-sum.num-clients": number}
     refuses(nodes, node_id, forged, RefusedError, "covers too few or too many")
     nodes.handle(node_id, request)
+
+
+def test_a_later_sum_covers_no_more_clients_than_the_first() -> None:
+    """A node was lost before the first sum; the server adds it to the second one."""
+    nodes = federation(thresholds="search")
+    replies = nodes.deliver(nodes.until(Stage.REGISTER))
+    del replies[nodes.ids[-1]]
+    first: Any = nodes.step(replies)
+    second: Any = nodes.step(nodes.deliver(first))
+    node_id, request = next(iter(second.fields.items()))
+    forged = {**request, "rule-sum.num-clients": request["rule-sum.num-clients"] + 1}
+    refuses(nodes, node_id, forged, RefusedError, "covers too few or too many")
+    nodes.handle(node_id, request)
