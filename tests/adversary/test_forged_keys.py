@@ -1,6 +1,5 @@
 """Nodes with pinned keys notice when a server substitutes or replays a key."""
 
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -10,13 +9,12 @@ from protocol.nodes import (
     NUM_CLIENTS,
     TRUSTED,
     federation,
-    next_request,
     pinned_federation,
     set_policy,
     signing_key,
 )
 
-from dubhe_flwr.errors import DailyLimitError, QuorumError, StaleMessageError, UntrustedError
+from dubhe_flwr.errors import QuorumError, StaleMessageError, UntrustedError
 from dubhe_flwr.he.sealing import RecipientKey, seal
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 from dubhe_flwr.he.signing import PinnedKeys
@@ -62,19 +60,6 @@ def test_recipients_find_a_server_that_plays_the_agent(pinned: bool) -> None:
     nodes.deliver(nodes.until(Stage.REGISTER))
     assert len(untrusted(nodes)) == len(nodes.errors) == NUM_CLIENTS * pinned
     assert all((joined(nodes, n).registered is None) == pinned for n in nodes.ids)
-
-
-def test_each_further_key_counts_as_an_epoch() -> None:
-    """The server makes the keys, so that a node without pinned keys registers again and again."""
-    nodes = federation(policy={"simulated": False, "max_epochs_per_day": 3})
-    node_id, request = next_request(nodes, Stage.REGISTER)
-    place, agent = joined(nodes, node_id), RecipientKey.generate().public_bytes
-    keys, told = [generate_secret_key(512), generate_secret_key(512)], dict(request)
-    for sequence, key in enumerate(2 * keys, start=50):
-        told |= {"sequence": sequence, "key.modulus": key.public_key.to_bytes()}
-        told |= {"key.agent-public-key": agent, "key.sealed-key": sealed_anew(place, key, agent)}
-        with pytest.raises(DailyLimitError) if sequence == 53 else nullcontext():
-            nodes.handle(node_id, told)
 
 
 @pytest.mark.parametrize("pinned", [True, False])

@@ -25,7 +25,7 @@ REMEMBERED_EPOCHS: Final = 256
 """Number of past epochs that a node remembers, to refuse requests to join them again.
 
 It is above the default of `max_epochs_per_day`. Otherwise a server could make a node with
-`state_dir` leave the epoch of another run, by asking it to join many.
+`state_dir` leave the epoch of another run, by asking it to join many in a day.
 """
 
 _REMEMBERED_COUNTS: Final = 64
