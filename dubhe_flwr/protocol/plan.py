@@ -1,6 +1,5 @@
 """Batches of requests, reports of what came back, and plans of who trains."""
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -49,9 +48,7 @@ class Batch:
     @property
     def num_bytes(self) -> int:
         """Size of all requests in bytes."""
-        alike = Counter(map(id, self.requests.values()))
-        distinct = {id(body): self.fields[node_id] for node_id, body in self.requests.items()}
-        return sum(number * wire_size(distinct[key]) for key, number in alike.items())
+        return sum(map(wire_size, self.fields.values()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, NodeFailure, Replies, StageReport
 from dubhe_flwr.protocol.wire.codec import Message, wire_size
-from dubhe_flwr.protocol.wire.envelope import reply_reader
+from dubhe_flwr.protocol.wire.envelope import read_reply
 
 DAYS_LIMIT: Final = "owner's daily limit"
 
@@ -23,7 +23,6 @@ def accept_replies(
     """
     accepted: dict[int, MessageT] = {}
     lost: dict[str, list[int]] = {}
-    read = reply_reader(batch.header)
     bytes_up = 0
     for node_id in batch.requests:
         reply = replies.get(node_id)
@@ -32,7 +31,7 @@ def accept_replies(
             reason = DAYS_LIMIT if reply.at_daily_limit else ERROR_REPLY
         elif reply is not None:
             try:
-                body: Any = read(reply)  # the header fixes the kind
+                body: Any = read_reply(batch.header, reply)  # the header fixes the kind
                 reason = refuse(node_id, body)
             except ProtocolError as error:
                 reason = type(error).__name__

@@ -11,7 +11,7 @@ from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.codec import Fields
-from dubhe_flwr.protocol.wire.envelope import reply_reader
+from dubhe_flwr.protocol.wire.envelope import read_reply
 from dubhe_flwr.protocol.wire.messages import JoinReply
 from dubhe_flwr.protocol.wire.terms import MAX_KEY_BITS
 
@@ -42,12 +42,12 @@ class SimulatedNodes:
 
     def _take_up(self, batch: Batch, received: Replies) -> None:
         """Start a session, already joined, for each node that reported its label counts."""
-        read, header = reply_reader(batch.header), batch.header
+        header = batch.header
         for node_id, fields in received.items():
             if isinstance(fields, NodeFailure):
                 continue
             with suppress(ProtocolError):  # the server drops such a reply as well
-                reply: Any = read(fields)  # the header fixes the kind
+                reply: Any = read_reply(header, fields)  # the header fixes the kind
                 if reply.label_counts is not None:
                     request: Any = batch.requests[node_id]
                     before = self._sessions.get(node_id)

@@ -20,7 +20,7 @@ from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.node.memory import Memory
 from dubhe_flwr.protocol.wire.announced import JoinRequest
-from dubhe_flwr.protocol.wire.envelope import Envelope, reply_reader
+from dubhe_flwr.protocol.wire.envelope import Envelope, read_reply
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest
 from dubhe_flwr.rules import Paper
 
@@ -45,7 +45,7 @@ def answer(app: ClientApp, node: Context, stage: str = "hello") -> Any:
     """Return what an app answers to a greeting, or to a request to join."""
     header = JOINING if stage == "join" else HELLO
     reply = app(request(header.seal(JOIN if stage == "join" else HelloRequest()), stage), node)
-    return reply_reader(header)(dict(reply.content.config_records["dubhe"]))
+    return read_reply(header, dict(reply.content.config_records["dubhe"]))
 
 
 @pytest.mark.parametrize("app", [numpy_client_app(), message_client_app()])

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -37,8 +37,8 @@ from dubhe_flwr.protocol.wire.codec import decode
 from dubhe_flwr.protocol.wire.envelope import (
     PROTOCOL_VERSION,
     Envelope,
+    read_reply,
     read_request,
-    reply_reader,
 )
 from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, OpenRequest, RegisterRequest
 from dubhe_flwr.protocol.wire.roster import alias_digest
@@ -146,7 +146,7 @@ def test_a_message(case: Case) -> None:
         opened, body = read_request(told)
         assert opened == header
     else:
-        body = reply_reader(header)(told)
+        body = read_reply(header, told)
     assert type(body) is (REQUESTS if case["kind"] == "request" else REPLIES)[case["stage"]]
     for name, what in untyped(case["values"]).items():
         found: Any = reduce(getattr, name.replace("-", "_").split("."), body)
@@ -357,7 +357,7 @@ def test_what_a_node_answers(case: Case) -> None:
 def test_what_is_no_message(case: Case) -> None:
     """The message is refused with an error of this type."""
     expected = Envelope(inputs.EPOCH, case["stage"], case["sequence"])
-    read = read_request if case["kind"] == "request" else reply_reader(expected)
+    read = read_request if case["kind"] == "request" else partial(read_reply, expected)
     with pytest.raises(errors.DubheError) as refused:
         read(untyped(case["fields"]))
     assert refused.type.__name__ == case["error"]
