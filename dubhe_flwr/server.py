@@ -132,7 +132,7 @@ class Dubhe(SelectingByDubhe[Strategy], Selection):
 
     Wraps any strategy that has `configure_fit`, and takes the arguments of
     `dubhe_flwr.serverapp.Dubhe`. The strategy's `client_manager.sample(n)` returns all selected
-    clients, whatever n is, or those that meet its criterion.
+    clients, whatever n is; with a criterion, only those that meet it.
 
     Examples
     --------

@@ -27,7 +27,7 @@ class StoppedError(Exception):
 
 
 class Pacing:
-    """Sends batches in one thread while another one reports which round trains.
+    """Sends batches in one thread while another one reports which round is in training.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Pacing:
             self._changed.notify_all()
 
     def spread(self, batch: Batch, send: SendAhead) -> Replies:
-        """Send a batch to the nodes that are not training now, and next round to the others."""
+        """Send a batch to the nodes that are not training now, and later to the others."""
         with self._changed:
             training, trained = self.training, frozenset(self._trained)
         replies = self._send_in_time(batch, batch.requests.keys() - trained, send)

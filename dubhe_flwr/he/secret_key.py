@@ -2,7 +2,7 @@
 
 Whoever owns the primes can obfuscate modulo the square of each prime separately. These two
 exponentiations of half the size take a quarter of the time that encryption with the public key
-takes, and the ciphertexts have the same distribution. phe makes the primes, and decrypts.
+takes, and the ciphertexts have the same distribution. phe generates the primes and decrypts.
 """
 
 import secrets
@@ -147,7 +147,7 @@ def generate_secret_key(key_bits: int) -> SecretKey:
 
 @lru_cache(maxsize=1)
 def _private_key(p: int, q: int) -> Any:
-    """Return phe's private key; to make it takes as long as a decryption."""
+    """Return phe's private key, kept because making it takes as long as a decryption."""
     return phe.PaillierPrivateKey(phe.PaillierPublicKey(p * q), p, q)
 
 

@@ -260,7 +260,7 @@ def test_a_late_plan_says_what_it_waits_for(
 
 
 def test_only_a_round_that_waits_hurries(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A round that is planned already does not make the next one's exchanges come sooner."""
+    """A round that is already planned does not speed up the next round's exchanges."""
     planner, planned = api.dubhe().driver._ahead, PlannedRound(Plan(5, (), ()), None)
     hurry = Mock(side_effect=planner._pacing.hurry)
     monkeypatch.setattr(planner._pacing, "hurry", hurry)

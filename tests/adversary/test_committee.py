@@ -253,7 +253,7 @@ class TestAMember:
 
 
 def test_nobody_else_can_compute_what_a_member_makes() -> None:
-    """It makes another noise key, and another group key, if it is appointed once more."""
+    """Each time it is appointed, it makes a new noise key, and the first member a new group key."""
     nodes = federation()
     for place, (node_id, request) in enumerate(nodes.until(Stage.APPOINT).fields.items()):
         noise_keys, group_keys = set(), set()

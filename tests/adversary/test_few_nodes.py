@@ -54,7 +54,7 @@ def opened_over(nodes: Nodes, num_covered: int) -> NDArray[np.int64]:
 def test_a_server_needs_thirteen_nodes(
     number: int, num_participants: int, *, enter: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With fewer, no labels enter a sum; with 13, it covers seven, and has the usual noise."""
+    """With fewer, no labels enter a sum; with 13, a sum covers seven, with the usual noise."""
     options: dict[str, Any] = {"num_participants": num_participants, "determination": Tries(1)}
     nodes = federation(number=number, **options)
     added = noise_of_members(monkeypatch)

@@ -318,7 +318,7 @@ class TestTheBudget:
     def test_what_noise_makes_room_for_a_fourth_probability(
         self, rules: Sequence[Prices], *, is_limited: bool
     ) -> None:
-        """None does, although more of it makes sums cheaper; only without it there is no limit."""
+        """None does, although sums with more noise cost less; without noise, there is no limit."""
         kept: dict[int, Any] = {}
         seen = []
         for rule in rules:

@@ -102,7 +102,7 @@ def with_lies(nodes: Nodes, stage: str, lie: Callable[[Any], Any] | None, most: 
 def test_a_lying_sealer_costs_an_epoch(
     lie: Callable[[Any], Any] | None, determination: Tries
 ) -> None:
-    """All start afresh with another committee or agent; the log says so."""
+    """All nodes start afresh with another committee or agent; the log says so."""
     nodes = federation(determination)
     play(nodes, 1)
     with_lies(nodes, SEALS[determination], lie, 1)

@@ -216,7 +216,7 @@ class PriceDesign:
         return np.array([_SLACK, *[of_class] * self.num_classes, *[of_weights] * self.weighted])
 
     def _is_settled(self, latest: SumAtPoint, factor: float, gain: float) -> bool:
-        """Return whether V is met, and another sum would gain little, as far as noise shows."""
+        """Return whether V is met, and another sum would gain little, allowing for the noise."""
         noise = latest.variance / self.num_volunteers**2
         is_met = abs(factor * float(latest.means[-1]) - 1.0) < _CLOSE + 2.0 * noise**0.5
         return is_met and gain < _SMALL_GAIN + 2.0 * noise

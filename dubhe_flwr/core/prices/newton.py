@@ -19,7 +19,7 @@ _CLOSE: Final = 1e-14
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The problem to minimise ``sum h(rows v) + linear . v + ridge . v^2 / 2``, v of shape (n,).
+    """Minimising ``sum h(rows v) + linear . v + ridge . v^2 / 2`` over v, of shape (n,).
 
     h is convex, the objective is of order 1, and rows has shape (M, n).
 

@@ -129,7 +129,7 @@ def _population(mean: Floats, spread: float) -> tuple[Floats, Floats]:
 
 
 def _log_normal(means: Floats, ratio: float, largest: float) -> Floats:
-    """Return log-normal weights; the ratio is their mean square over their squared mean."""
+    """Return log-normal weights; the ratio is their mean square divided by their squared mean."""
     variance = np.log(ratio)
     logs = variance**0.5 * np.resize(np.linspace(-1.5, 1.5, 7), means.size) - variance / 2.0
     return np.asarray(np.clip(means * np.exp(logs), 1.0 / largest, largest))

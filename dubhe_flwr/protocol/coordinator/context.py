@@ -146,7 +146,7 @@ class Context:
         return f"{'node' if len(node_ids) == 1 else 'nodes'} {names}"
 
     def agents(self, node_ids: Sequence[int]) -> list[int]:
-        """Return the nodes in the order in which they come into question as an epoch's agent.
+        """Return the candidates for an epoch's agent, the first choice first.
 
         Nodes that know how the last epoch ended come first. Each epoch that failed in this round
         moves the first of the line to its end, since it may be the cause.

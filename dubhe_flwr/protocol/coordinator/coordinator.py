@@ -20,11 +20,11 @@ an outcome, whose class decides what comes next, or a stage that has sent a batc
 | `Open` | `OpenersLost`; also `Keygen`, `Appoint`, `Register` | `Join`, again in the same round |
 | `Settle` | `RegisteredNodes`: the rule needs another sum | `Open` |
 | `Settle` | `DrawsTaken`: the rule is settled, and the nodes have drawn | `Determine` |
-| `Settle` | `Refused`: the nodes refuse the epoch | `Join`, once more in the same round |
+| `Settle` | `Refused`: the nodes refuse the epoch | `Join`, again in the same round |
 | `Participate` | `DrawsTaken` | `Determine` |
-| `Participate` | `Refused` | `Join`, once more in the same round |
+| `Participate` | `Refused` | `Join`, again in the same round |
 | `Determine` | `RoundReady` | the plan, and rest |
-| `Keygen`, `Appoint` | none: too few nodes know the last state | `Join`, in the same round |
+| `Keygen`, `Appoint` | none: too few nodes know the last state | `Join`, again in the same round |
 
 A stage that has nothing to ask returns its outcome from ``begin``: `Keygen` in a simulation in the
 clear that starts afresh, `Open` without a committee, `Participate` if the round was drawn ahead,

@@ -189,8 +189,8 @@ def _recorded(
 def _names(accepted: Mapping[int, JoinReply], known: Mapping[int, str]) -> dict[int, str]:
     """Return the alias that each node has from now on.
 
-    If several nodes claim an alias, the node that had it before keeps it, or else the first of
-    them. The others have their ids appended to it.
+    If several nodes claim an alias, the node that had it before keeps it, or else the first of them
+    gets it. The others get it with their ids appended.
     """
     owners: dict[str, int] = {}
     for node_id in sorted(accepted, key=lambda n: known.get(n) != accepted[n].alias):

@@ -50,7 +50,7 @@ def is_refused(context: Context, report: StageReport, *, are_lied_to: bool = Fal
 
 
 def start_afresh(context: Context) -> tuple[Context, Join]:
-    """Register again in the same round, as no agent knows how the last epoch ended."""
+    """Register again in the same round, as too few nodes know how the last epoch ended."""
     note = "No node passed on the state of the last epoch; all nodes register again."
     return Join.begin(context.noted(note))
 

@@ -86,10 +86,9 @@ class Register(Awaiting):
     ) -> bool:
         """Return whether too few nodes accept what the agent or committee made for them.
 
-        The last epoch that is tried in a round goes on without the others.
-
-        That is also the case if most of the nodes that know how the last epoch ended reject the
-        account of it that they were given.
+        Also True if most of the nodes that know how the last epoch ended reject the account of it
+        that they were given. Never True in a round's last epoch, which goes on with the nodes that
+        are left.
         """
         if not may_renew(context):
             return False

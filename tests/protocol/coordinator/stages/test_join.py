@@ -94,7 +94,7 @@ def test_the_report_names_nodes_that_stay_out() -> None:
 
 
 def test_a_node_cannot_take_another_nodes_alias() -> None:
-    """It gets its id as a suffix, whichever node has the smaller id; nobody is pushed out."""
+    """It gets the alias with its id appended, whichever id is smaller; nobody is pushed out."""
     nodes = federation(registration_interval=1)
     nodes.play(1)
     alter(nodes, "join", lambda reply: {**reply, "alias": "7"}, nodes.ids[:1] + nodes.ids[9:])

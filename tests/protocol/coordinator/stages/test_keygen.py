@@ -8,7 +8,7 @@ from dubhe_flwr.protocol.wire.roster import Roster
 
 
 def test_at_most_seven_agents_are_asked() -> None:
-    """After six epochs that failed, the server gives up the round."""
+    """When the seventh epoch fails, the server gives up the round."""
     nodes = federation()
     with altered(nodes, "keygen", lost), pytest.raises(QuorumError, match="No sum can be opened"):
         nodes.play(1)
