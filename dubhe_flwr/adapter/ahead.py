@@ -106,7 +106,7 @@ class PlansAhead:
             if self._end is None:
                 self._end = plan.server_round, state
             self._is_running = True
-        self._pacing.stop(is_stopped=False)
+        self._pacing.resume()
         arguments = (last_round, present, send)
         thread = Thread(target=self._run, args=arguments, name="dubhe-ahead", daemon=True)
         try:

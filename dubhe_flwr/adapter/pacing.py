@@ -58,11 +58,16 @@ class Pacing:
             self._trained = plan.participants
             self._changed.notify_all()
 
-    def stop(self, *, is_stopped: bool = True) -> None:
-        """Have the sending thread end before its next batch, or let a new one begin."""
+    def stop(self) -> None:
+        """Have the sending thread end before its next batch."""
         with self._changed:
-            self._is_stopped = is_stopped
+            self._is_stopped = True
             self._changed.notify_all()
+
+    def resume(self) -> None:
+        """Let a new sending thread begin."""
+        with self._changed:
+            self._is_stopped = False
 
     @contextmanager
     def hurry(self) -> Iterator[None]:

@@ -102,7 +102,7 @@ def with_complaints(  # noqa: PLR0917 - one complaint, and where to look for it
     complaining = [n for n in refusing if replies[n] == NodeFailure(complaint)]
     if complaining:
         context = context.noted(
-            f"Either {context.named([member])} of the committee or {context.named(complaining)} "
-            f"lied: the former {about} the latter."
+            f"According to {context.named(complaining)}, {context.named([member])} of the "
+            f"committee {about} them: either it or they are lying."
         )
     return context, complaining
