@@ -149,7 +149,7 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
             )
             for each in sealed
         ]
-        keys = [vault.accept(*each, None)[0] for each in zip(seats, requests, strict=True)]
+        keys = [vault.accept(*each)[0] for each in zip(seats, requests, strict=True)]
         vectors = [vault.hide(own, _LABEL, numbers_of_node) for own in keys]
         total = vault.add_up(public, [SETTLEMENT], vectors)
         request = OpenRequest(1, np.packbits(np.ones(number, dtype=bool)).tobytes(), total)
@@ -172,12 +172,12 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
             signature = (made.signatures or b"")[:SIGNATURE_BYTES]
             delivered = DeliveredKey(public, roster.keys[0], sealed_key, signature)
             requests = [RegisterRequest(number, delivered)]
-        keys = [vault.accept(seats[0], requests[0], None)[0]]
+        keys = [vault.accept(seats[0], requests[0])[0]]
         distinct = [vault.hide(keys[0], _LABEL, numbers_of_node) for _ in range(_DISTINCT)]
         vectors = (distinct * -(-number // _DISTINCT))[:number]
         total = vault.add_up(public, [SETTLEMENT], vectors)
     actions |= {
-        "accept": lambda: vault.accept(seats[0], requests[0], None),
+        "accept": lambda: vault.accept(seats[0], requests[0]),
         "hide": lambda: vault.hide(keys[0], _LABEL, numbers_of_node),
         "add up": lambda: vault.add_up(public, [SETTLEMENT], vectors),
         "read": lambda: vault.read(keys[0], _LABEL, total + (proofs or b""), number),
