@@ -129,8 +129,11 @@ def test_study_writes_no_file_unless_asked(tmp_path: Path, monkeypatch: pytest.M
         ("bench crypto --quick --rounds 0", "rounds=0 must be at least 1."),
     ],
 )
-def test_invalid_options_are_refused_in_one_sentence(arguments: str, sentence: str) -> None:
+def test_invalid_options_are_refused_in_one_sentence(
+    arguments: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Invalid options exit with code 2 and a remedy on stderr, without a traceback."""
+    monkeypatch.chdir(tmp_path)  # the project may have a folder of results
     ended = call(*arguments.split())
     assert ended.code == 2
     assert sentence in ended.err
