@@ -91,8 +91,8 @@ def test_an_agent_that_gives_most_nodes_no_key(num_opening: int) -> None:
     assert stages_of(plan).count("register") == 2
     nodes = federation()
     alter(nodes, "keygen", garble)
-    if num_opening > 6:  # if all agents do it, the run goes on with these nodes
+    if num_opening:  # if all agents do it, the run goes on with these nodes
         assert nodes.play(1).num_registered == num_opening
         return
-    with pytest.raises(QuorumError, match="0 nodes are registered"):  # or too few for a sum
+    with pytest.raises(QuorumError, match="0 nodes are registered"):
         nodes.play(1)

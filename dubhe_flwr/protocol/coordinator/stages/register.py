@@ -13,7 +13,7 @@ from dubhe_flwr.protocol.coordinator.stages.refused import (
     with_complaints,
     with_other_committee,
 )
-from dubhe_flwr.protocol.plan import Replies, StageReport
+from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies, StageReport
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.committee import UNUSABLE_GROUP_KEY
 from dubhe_flwr.protocol.wire.messages import RegisterReply, RuleSum, Stage
@@ -89,6 +89,10 @@ class Register(Awaiting):
         Also True if most of the nodes that know how the last epoch ended reject the account of it
         that they were given. Never True in a round's last epoch, which goes on with the nodes that
         are left.
+
+        Each registration costs the nodes a part of their budgets. So nodes that refused to register
+        in an earlier epoch of this round count only towards the quorum: they may well refuse any
+        key.
         """
         if not may_renew(context):
             return False
@@ -96,7 +100,14 @@ class Register(Awaiting):
         num_joined = len(joined.replies)
         # A key that does not open causes an error reply. A new key would not help silent nodes.
         too_few = num_joined - report.num_errors < settings.least_nodes
-        if too_few or report.num_errors > settings.most_errors(num_joined):
+        refused_before = {
+            node_id
+            for earlier in context.round.reports
+            if earlier.stage == Stage.REGISTER
+            for node_id in earlier.lost.get(ERROR_REPLY, ())
+        }
+        refusing = set(report.lost.get(ERROR_REPLY, ())) - refused_before
+        if too_few or len(refusing) > settings.most_errors(num_joined):
             return True
         settled = context.run.settled & joined.replies.keys()
         return joined.is_continued and 2 * len(settled & accepted.keys()) < len(settled)
