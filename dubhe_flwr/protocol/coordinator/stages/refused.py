@@ -8,7 +8,7 @@ from dubhe_flwr.protocol.coordinator.stages.join import Join
 from dubhe_flwr.protocol.plan import ERROR_REPLY, NodeFailure, Replies, StageReport
 
 _MAX_RENEWALS: Final = 6
-"""How many refused epochs are replaced in one round before it is given up."""
+"""How many epochs that failed are replaced in one round."""
 
 
 @dataclass(frozen=True)

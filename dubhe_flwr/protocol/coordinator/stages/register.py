@@ -117,15 +117,15 @@ class Register(Awaiting):
     ) -> tuple[Context, tuple[int, ...]]:
         """Note complaints about the first member of a committee; return who failed."""
         openers = self.ready.openers
-        if not openers:
-            return context, ()
-        first, *others = openers
-        lied = "sealed no usable group key for"
-        context, complaining = with_complaints(
-            context, first, UNUSABLE_GROUP_KEY, lied, replies, report
-        )
-        if not set(others).isdisjoint(complaining):  # no sum opens without the other members
-            return context, (first,)
+        complaining: list[int] = []
+        if self.ready.joined.committee:
+            first, *others = openers
+            lied = "sealed no usable group key for"
+            context, complaining = with_complaints(
+                context, first, UNUSABLE_GROUP_KEY, lied, replies, report
+            )
+            if not set(others).isdisjoint(complaining):  # no sum opens without the other members
+                return context, (first,)
         if has_failed:
             return context, openers
         return (with_other_committee(context) if complaining else context), ()

@@ -13,7 +13,9 @@ from protocol.server import (
     with_liars,
 )
 
+from dubhe_flwr.protocol import NodeFailure
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.vaults.committee import UNUSABLE_GROUP_KEY
 
 
 @pytest.mark.parametrize("byte", [b"\xff", b"\x7f"], ids=["negative", "too large"])
@@ -53,3 +55,11 @@ def test_a_liar_among_nodes_that_can_use_nobodys_keys_ends_no_run() -> None:
     )
     for plan in nodes.rounds(1, 3):
         assert (len(plan.participants), plan.fallback) == (4, False)
+
+
+def test_nobody_complains_about_a_committee_that_does_not_exist() -> None:
+    """A node that does so where an agent made the key is dropped, and no note names the agent."""
+    nodes = federation()
+    alter(nodes, "register", lambda _reply: NodeFailure(UNUSABLE_GROUP_KEY), nodes.ids[:1])
+    plan = nodes.play(1)
+    assert (plan.num_registered, plan.notes) == (11, ())
