@@ -58,18 +58,22 @@ class SelectionDriver:
     `metrics` describes the last selection, for Flower's Result or History: how many clients
     trained, what share of all clients this process has selected so far, how many bytes were sent,
     and how many seconds the round waited. On real nodes, coming rounds are planned while clients
-    train, unless `eligible` decides at the moment of each selection.
+    train, unless `own_eligible` returns a function that decides at the moment of each selection.
     """
 
     def __init__(
-        self, wrapped: Any, selector: Selector[Any], options: Options, eligible: Eligible | None
+        self,
+        wrapped: Any,
+        selector: Selector[Any],
+        options: Options,
+        own_eligible: Callable[[], Eligible | None],
     ) -> None:
         self.selector = selector
         self.options = options
         expected = options.expected_nodes
         self.expected_nodes = selector.num_participants if expected is None else expected
         self.run = Run(wrapped, selector, options)
-        self._eligible = eligible
+        self._own_eligible = own_eligible
         self._nodes = SimulatedNodes()
         self._selected: set[str] = set()
         self._ahead = PlansAhead(selector, options.stage_timeout)
@@ -102,7 +106,8 @@ class SelectionDriver:
         begin = time.perf_counter()
         planned = self._ahead.take(server_round)
         node_ids = present()
-        eligible: Any = self._eligible(server_round, node_ids) if self._eligible else node_ids
+        own_eligible = self._own_eligible()
+        eligible: Any = own_eligible(server_round, node_ids) if own_eligible else node_ids
         if eligible is None:
             raise SettingsError("eligible() returned nothing; it must return node ids.")
         plan = None
@@ -193,7 +198,7 @@ class SelectionDriver:
         is_last = self._ahead.all_pushed(num_messages)
         if not is_last or run.plan is None or not self.selector.plans_ahead:
             return
-        if self._eligible is not None:
+        if self._own_eligible() is not None:
             warn_once(_OVERRIDES_ELIGIBLE)
             return
         present, send = self._reach

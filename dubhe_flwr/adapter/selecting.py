@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from dubhe_flwr.adapter.arguments import DubheArguments, Options
-from dubhe_flwr.adapter.driver import SelectionDriver
+from dubhe_flwr.adapter.driver import Eligible, SelectionDriver
 from dubhe_flwr.adapter.signatures import taking
 from dubhe_flwr.adapter.wrapped import (
     check_privacy,
@@ -65,8 +65,7 @@ class Selecting(Generic[StrategyT]):
                     f"{type(layer).__name__} already selects; wrap the strategy inside it instead."
                 )
         self.strategy = strategy
-        eligible = self.eligible if self.overrides_eligible else None
-        self.driver = SelectionDriver(strategy, selector, options, eligible)
+        self.driver = SelectionDriver(strategy, selector, options, self.own_eligible)
 
     def _check_callers(self) -> None:
         """Check what wraps this strategy, once, before the first selection."""
@@ -122,10 +121,10 @@ class Selecting(Generic[StrategyT]):
         """
         self.driver.run.load_state_dict(saved)
 
-    @property
-    def overrides_eligible(self) -> bool:
-        """Whether `eligible` is overridden, in which case no round can be planned ahead."""
-        return type(self).eligible is not Selecting.eligible
+    def own_eligible(self) -> Eligible | None:
+        """Return `eligible` if it is overridden, in which case no round can be planned ahead."""
+        is_ours = getattr(self.eligible, "__func__", None) is Selecting.eligible
+        return None if is_ours else self.eligible
 
     def eligible(self, server_round: int, node_ids: Sequence[int]) -> Sequence[int]:
         """Return which of the connected nodes may be selected; by default all of them."""
@@ -139,6 +138,6 @@ class SelectingByDubhe(Selecting[StrategyT]):
     @taking(DubheArguments)
     def __init__(self, strategy: StrategyT, **arguments: Any) -> None:
         self.settings = DubheArguments(**arguments)
-        if self.overrides_eligible:
+        if self.own_eligible() is not None:
             self.settings = replace(self.settings, rounds_per_draw=1)
         self._wrap(strategy, Coordinator(self.settings), self.settings)

@@ -99,7 +99,7 @@ def test_a_strategy_can_be_copied(api: Api) -> None:
     copied = deepcopy(strategy)
     assert copied.settings == strategy.settings
     assert copied.strategy is not strategy.strategy
-    assert copied.driver._eligible.__self__ is copied
+    assert copied.driver._own_eligible().__self__ is copied
 
 
 @in_both_apis

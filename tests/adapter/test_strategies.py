@@ -219,12 +219,12 @@ def test_only_the_eligible_train(api: Api) -> None:
         return allowed[server_round]
 
     strategy, grid = api.dubhe(**PLAIN, rounds_per_draw=3), api.grid()
-    strategy.driver._eligible = eligible
+    strategy.eligible = eligible
     api.run(strategy, grid)
     for plan in strategy.plans:
         assert len(set(plan.participants)) == 6
         assert set(plan.participants) <= set(allowed[plan.server_round])
-    strategy.driver._eligible = lambda _round, _node_ids: None
+    strategy.eligible = lambda _round, _node_ids: None
     with pytest.raises(SettingsError, match=r"eligible\(\) returned nothing"):
         strategy.select(4, managed(grid) if api.is_fit else grid)
 
