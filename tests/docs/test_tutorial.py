@@ -71,8 +71,9 @@ def test_seven_lines_turn_an_app_into_one_with_dubhe(
         (package / f"{name}.py").write_text(source)
     server, client = (import_module(f"pytorchexample.{name}").app for name in APIS[api])
     with caplog.at_level("INFO", logger="flwr"):
-        run_in_process(server, client, num_supernodes=10, run_config=RUN_CONFIG)
-    assert ("dubhe: 5 of 10 clients selected" in caplog.text) == changed
+        run_in_process(server, client, num_supernodes=20, run_config=RUN_CONFIG)
+    assert ("dubhe: 5 of 20 clients selected" in caplog.text) == changed
+    assert "too small for prices" not in caplog.text
     assert "finished" in caplog.text
 
 
