@@ -83,7 +83,7 @@ class DubheArguments(Options, Settings):
         nodes = "real" if self.simulation is None else f"simulated, {self.simulation}"
         return [
             f"Rule: {self.rule.describe()}",
-            f"Determination: {self.determined}",
+            f"Determination: {self.determined if self.determined.has_agent else 'none'}",
             f"{registration} | rounds in a draw: {self.rounds_per_draw}",
             f"Key: {self.key_bits} bits | smallest cohort: {self.min_cohort}",
             f"Nodes: {nodes} | seed: {self.seed}",

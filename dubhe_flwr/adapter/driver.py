@@ -6,7 +6,7 @@ clients train.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from logging import ERROR, INFO, WARNING
 from numbers import Integral
@@ -129,11 +129,12 @@ class SelectionDriver:
         if self.options.on_selection is not None:
             answer = self.options.on_selection(plan, seconds)
             try:
-                for name, value in answer.items() if isinstance(answer, Mapping) else ():
+                for name, value in (answer or {}).items():
                     self.metrics[str(name)] = value if type(value) is int else float(value)
-            except (TypeError, ValueError):
+            except (AttributeError, TypeError, ValueError):
                 raise SettingsError(
-                    f"on_selection returned {name}={value!r:.60}; its values must be numbers."
+                    f"on_selection returned {answer!r:.200}; it must return nothing, or a number "
+                    "for each name."
                 ) from None
         return plan
 

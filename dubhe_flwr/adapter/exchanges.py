@@ -74,11 +74,11 @@ def log_plan(plan: Plan, seconds: float) -> None:
         return
     log(
         INFO,
-        "dubhe: %s of %s clients selected in %.2f s (from %s)",
+        "dubhe: %s of %s clients selected in %.2f s%s",
         len(plan.participants),
         plan.num_registered,
         seconds,
-        counted(plan.num_tries, "tentative selection", "tentative selections"),
+        f" (the best of {plan.num_tries} tries)" if plan.num_tries > 1 else "",
     )
 
 

@@ -1,5 +1,6 @@
 """Tests of the selection metrics in Flower's results and of the `on_selection` callback."""
 
+import re
 from itertools import combinations
 from typing import Any
 
@@ -73,5 +74,6 @@ def test_on_selection_must_return_numbers() -> None:
     """Names, and numpy's numbers and bools, are converted for Flower; other values are refused."""
     _, metrics = run(1, lambda plan, _: {"by-chance": plan.fallback, 7: np.float32(0.5)})
     assert (metrics[1]["by-chance"], metrics[1]["7"]) == (0.0, 0.5)
-    with pytest.raises(SettingsError, match="on_selection returned own='much'; its values must be"):
-        run(1, lambda _plan, _seconds: {"own": "much"})
+    for answer in ({"own": "much"}, 3):
+        with pytest.raises(SettingsError, match=re.escape(f"on_selection returned {answer!r}; it")):
+            run(1, lambda _plan, _seconds, answer=answer: answer)
