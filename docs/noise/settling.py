@@ -16,8 +16,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from core.prices.populations import Federation, Floats, half_normal, specialists, with_emd
 
-from dubhe_flwr.core.determination import volunteers_of
-from dubhe_flwr.core.prices import LEAST_VOLUNTEERS, PriceDesign
+from dubhe_flwr.core.prices import LEAST_VOLUNTEERS, PriceDesign, volunteers_at_sums
 from dubhe_flwr.rules import Frame, Prices
 
 MEASURED: Final = Path(__file__).with_suffix(".json")
@@ -77,9 +76,9 @@ ROWS: Final[Mapping[str, Population]] = {
 
 def measured(of: Population, rule: Prices, seed: int) -> dict[str, Any] | None:
     """Return how a first epoch ends with a rule, or None if it has no prices."""
-    pool = Prices().determination(of.num_participants).pool
-    volunteers = volunteers_of(pool, of.num_participants, of.num_clients)
-    if rule.noise and volunteers < LEAST_VOLUNTEERS:
+    noisy = rule.noise > 0.0
+    volunteers = volunteers_at_sums(of.num_clients, of.num_participants, noisy=noisy)
+    if noisy and volunteers < LEAST_VOLUNTEERS:
         return None
     heaviest = 4.0 if of.weighted else 1.0
     design = PriceDesign(
@@ -99,7 +98,7 @@ def measured(of: Population, rule: Prices, seed: int) -> dict[str, Any] | None:
     return {
         "exchanges": nodes.state.num_sums - 1,
         "settled": nodes.state.settled,
-        "volunteers": round(float(nodes.probabilities().sum()) / volunteers, 3),
+        "volunteers": round(float(nodes.probabilities().sum()) / design.num_drawn, 3),
         "distance": round(nodes.distance(), 3),
     }
 

@@ -20,41 +20,23 @@ class Tries:
     ----------
     number : int (default: 20)
         ``H``. With 1 there is no choice: no agent, and no sum over few clients.
-    pool : int (default: 1)
-        Average number of volunteers for a try, as a multiple of K. It is capped at a quarter of
-        all clients plus seven, but never below K. Of the volunteers, K are chosen at random.
 
     Raises
     ------
     SettingsError
-        If a number is below 1.
+        If the number is below 1.
     """
 
     number: int = 20
-    pool: int = 1
 
     def __post_init__(self) -> None:
-        for name, number in (("number", self.number), ("pool", self.pool)):
-            if type(number) is not int or not 1 <= number < 2**31:
-                raise SettingsError(f"Tries({name}={number!r}) must be a whole number from 1 up.")
+        if type(self.number) is not int or not 1 <= self.number < 2**31:
+            raise SettingsError(f"Tries({self.number!r}) must have a whole number from 1 up.")
 
     @property
     def has_agent(self) -> bool:
         """Whether an agent chooses; if not, nodes register no label distribution."""
         return self.number > 1
-
-
-def volunteers_of(pool: int, num_participants: int, num_clients: int) -> int:
-    """Return ``V``: how many of N clients volunteer for a try, on average.
-
-    This is `pool` times K, but at most a quarter of the clients plus seven: with more volunteers,
-    little could be balanced. It is never less than K.
-
-    >>> volunteers_of(pool=2, num_participants=20, num_clients=1000)
-    40
-    """
-    most = num_clients // 4 + 7
-    return max(num_participants, min(pool * num_participants, most))
 
 
 def fill_or_trim(

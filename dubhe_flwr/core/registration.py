@@ -116,19 +116,18 @@ def dominating_category(
 
 
 def participation_probability(
-    overall_registry: ArrayLike, num_volunteers: int
+    overall_registry: ArrayLike, num_participants: int
 ) -> NDArray[np.float64]:
-    """Return ``P = min(1, V / (R_A(u) * ||R_A||_0))`` for each category (eq. 6), shape (l,).
+    """Return ``P = min(1, K / (R_A(u) * ||R_A||_0))`` for each category (eq. 6), shape (l,).
 
-    Every non-empty category then sends the same number of volunteers on average, V in all as long
-    as no probability is capped at 1 (eqs. 7 and 8). In the paper, V is K. An empty category has
-    probability 0.
+    Every non-empty category then sends the same number of volunteers on average, K in all as long
+    as no probability is capped at 1 (eqs. 7 and 8). An empty category has probability 0.
 
-    >>> participation_probability([10, 0, 40], num_volunteers=4)
+    >>> participation_probability([10, 0, 40], num_participants=4)
     array([0.2 , 0.  , 0.05])
     """
     counts = np.asarray(overall_registry, dtype=np.int64)
     filled = counts > 0
     probability = np.zeros(counts.shape)
-    probability[filled] = num_volunteers / (counts[filled] * np.count_nonzero(filled))
+    probability[filled] = num_participants / (counts[filled] * np.count_nonzero(filled))
     return np.minimum(1.0, probability)

@@ -194,7 +194,7 @@ class Settings:
         None if they do, or if all clients train.
         """
         announced = self.announced(0)  # no node learns this seed
-        why = self.rule.remark(num_clients, announced.num_volunteers(num_clients))
+        why = self.rule.remark(num_clients, self.num_participants)
         if why is None or num_clients <= self.num_participants:
             return None
         if not announced.allows_tries(num_clients):
@@ -209,9 +209,7 @@ class Settings:
     @cached_property
     def determined(self) -> Tries:
         """The determination that is set, or else the rule's default."""
-        if self.determination is not None:
-            return self.determination
-        return self.rule.determination(self.num_participants)
+        return self.rule.determination if self.determination is None else self.determination
 
     def announced(self, seed: int) -> JoinRequest:
         """Return the request that asks nodes to join.
@@ -225,7 +223,6 @@ class Settings:
             key_bits=self.key_bits,
             max_clients=self.max_registered,
             min_cohort=self.min_cohort,
-            pool=self.determined.pool,
             weighted=not self.equal_weights,
             has_agent=self.determined.has_agent,
             vault=self.vault,

@@ -487,7 +487,7 @@ def test_the_summary_says_how_nodes_are_selected(caplog: pytest.LogCaptureFixtur
         "\t│\t├── Participants (K): 6 | equal weights: True",
     ]
     assert caplog.messages[6] == "\t│\t└── Nodes: simulated, encrypted | seed: 7"
-    for told in (strategy.settings.rule.describe(), "Tries(number=4, pool=1)", "every 50 rounds"):
+    for told in (strategy.settings.rule.describe(), "Tries(number=4)", "every 50 rounds"):
         assert told in caplog.text
     assert "Key: 512 bits | smallest cohort: 3" in caplog.text
     assert "0.30" in caplog.text

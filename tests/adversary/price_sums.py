@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.prices import UNIT, PriceDesign, PriceState
+from dubhe_flwr.core.prices import UNIT, PriceDesign, PriceState, volunteers_at_sums
 from dubhe_flwr.core.randomness import gaussian
 from dubhe_flwr.protocol.wire.messages import COMMITTEE_SIZE
 from dubhe_flwr.rules import Frame, Prices
@@ -24,11 +24,9 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 NUM_CLASSES: Final = 10
-PARTICIPANTS: Final = {12: 4, 13: 12, 20: 4, 50: 10, 100: 20, 500: 20, 2000: 20}
-"""K by N."""
-
-VOLUNTEERS: Final = {12: 7, 13: 12, 20: 12, 50: 30, 100: 60, 500: 100, 2000: 100}
-"""V by N. From 50 clients on, more than by default: each stands out more from the noise."""
+PARTICIPANTS: Final = {13: 12, 20: 4, 50: 30, 100: 60, 500: 100, 2000: 100}
+"""K by N. From 50 clients on, the server asks for so many participants that more volunteer at sums
+than with few participants: each client then stands out more from the noise."""
 
 TINY: Final = 1e-9  # for shares that are added up
 
@@ -123,8 +121,8 @@ class Readings:
         self.rng = np.random.default_rng([self.seed, 7])
         joined = self.num_joined or len(self.labels)
         num_participants = PARTICIPANTS[joined]
-        volunteers = float(VOLUNTEERS[joined])
         self.rule = Prices(noise=self.noise)
+        volunteers = float(volunteers_at_sums(joined, num_participants))
         self.design = PriceDesign(NUM_CLASSES, num_participants, volunteers)
         self.spent = np.zeros(len(self.labels))
         # Sums that are read, as a multiple of what the rule allows; not all clients are in each.

@@ -1,6 +1,6 @@
 """The committee: what an active server learns with any nodes and two of the three members.
 
-N = 20 nodes of four classes with K = 10 and a pool of 12, so that sigma is 1.
+N = 20 nodes of four classes with K = 10 and V = 12, so that sigma is 1.
 """
 
 from collections import defaultdict
@@ -74,7 +74,7 @@ KEYS_OF = "roster.public-keys"
 def federation(*, pinned: bool = True, number: int = N, **overrides: Any) -> Nodes:
     """Return real nodes and a server; row k's node has the k-th trusted key."""
     usual: dict[str, Any] = {
-        "num_participants": K, "rule": Prices(), "determination": Tries(1, pool=5),
+        "num_participants": K, "rule": Prices(), "determination": Tries(1),
         "max_registered": number, "registration_interval": 1,
         "trusted_keys": TRUSTED if pinned else None,
     }  # fmt: skip
@@ -141,7 +141,7 @@ def open_with(nodes: Nodes, batch: Batch, node_id: int, **changes: Any) -> Field
 def population_of(nodes: Nodes, node_id: int) -> Population:
     """Return what a node's rule knows about all nodes that registered."""
     place = joined(nodes, node_id)
-    return Population(place.terms.frame, N, K, place.announced.num_volunteers(N), 3)
+    return Population(place.terms.frame, N, K, N, 3)
 
 
 def contribution_of(nodes: Nodes, node_id: int) -> NDArray[np.int64]:
@@ -441,7 +441,7 @@ def test_samples_continue_from_the_last_prices_after_a_failure(spoil: Any, reaso
 def test_refused_epochs_keep_enough_nodes_for_a_committee() -> None:
     """However many epochs are refused in a row, three nodes are left for the next round."""
     small: dict[str, Any] = {"min_cohort": 2, "num_participants": 3, "max_registered": 5}
-    nodes = federation(pinned=False, number=8, determination=Tries(1, pool=2), **small)
+    nodes = federation(pinned=False, number=8, determination=Tries(1), **small)
     for node_id in nodes.ids:
         set_policy(nodes, node_id, min_cohort=2)
     with (
@@ -539,7 +539,7 @@ class TestALie:
         nodes = federation(number=3, num_participants=3, max_registered=3)
         plans = nodes.rounds(1, 25)
         assert {plan.num_registered for plan in plans} == {3}
-        assert all(note.startswith("A pool of ") for plan in plans for note in plan.notes)
+        assert all("too few for prices" in note for plan in plans for note in plan.notes)
 
     def test_a_total_that_the_server_changes_is_noticed(self) -> None:
         """The server does not know the factors of the tag, and no node reads such a sum."""
@@ -621,7 +621,7 @@ class TestALie:
         """Whichever node always sends garbage, one of the first five epochs does without it."""
         absent = range(num_candidates, CANDIDATES)
         for liar in (*range(num_candidates), 6, 13, 19):
-            nodes = federation(num_participants=9, determination=Tries(1, pool=6))
+            nodes = federation(num_participants=9, determination=Tries(1))
             present = [n for row, n in enumerate(nodes.ids) if row not in absent]
             alter(nodes, stage, garbage(field), [nodes.ids[liar]])
             plan = nodes.play(1, present)
@@ -673,8 +673,9 @@ def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
 
     monkeypatch.setattr("dubhe_flwr.protocol.rules.prices.advanced", read)
     nodes.play(1)
-    assert added[:3] == pytest.approx([2**18 * Prices.noise / 2 * 30 / 12] * 3)
-    assert expected[0] == (24, pytest.approx(3 * (30 / 24) ** 2))
+    of_all, of_covered = 30 / 14, 24 / 13  # N / V
+    assert added[:3] == pytest.approx([2**18 * Prices.noise / 2 * of_all] * 3)
+    assert expected[0] == (24, pytest.approx(3 * (of_all / of_covered) ** 2))
     assert expected[-1] == (24, 3.0)
 
 

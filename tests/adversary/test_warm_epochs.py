@@ -20,7 +20,7 @@ from dubhe_flwr.protocol.rules import prices
 from dubhe_flwr.rules import Prices, Tries
 
 NUM_CLIENTS, NUM_NEW, NUM_EPOCHS = 30, 2, 6
-COMMITTEE, PAILLIER = Tries(1, 5), Tries(3, 5)
+COMMITTEE, PAILLIER = Tries(1), Tries(3)
 VAULTS = pytest.mark.parametrize("determination", [COMMITTEE, PAILLIER], ids=["committee", "agent"])
 SEALS = {COMMITTEE: "appoint", PAILLIER: "keygen"}
 

@@ -24,10 +24,8 @@ def mask(*clients: int) -> NDArray[np.bool_]:
 @pytest.mark.parametrize("number", [0, 2.0, True, 2**31])
 def test_a_number_that_cannot_work_is_refused(number: Any) -> None:
     """The error names the number and its value."""
-    for name in ("number", "pool"):
-        sentence = rf"Tries\({name}={number!r}\) must be a whole number from 1 up"
-        with pytest.raises(SettingsError, match=sentence):
-            Tries(**{name: number})
+    with pytest.raises(SettingsError, match=rf"Tries\({number!r}\) must have a whole number from"):
+        Tries(number)
 
 
 @given(

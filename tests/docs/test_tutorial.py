@@ -73,7 +73,7 @@ def test_seven_lines_turn_an_app_into_one_with_dubhe(
     with caplog.at_level("INFO", logger="flwr"):
         run_in_process(server, client, num_supernodes=20, run_config=RUN_CONFIG)
     assert ("dubhe: 5 of 20 clients selected" in caplog.text) == changed
-    assert "too small for prices" not in caplog.text
+    assert "too few for prices" not in caplog.text
     assert "finished" in caplog.text
 
 

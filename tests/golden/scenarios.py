@@ -39,11 +39,6 @@ _SETTINGS: Final[dict[str, Scenario]] = {
     "search, while nodes come and go": Scenario(
         {**_S, "registration_interval": 2}, num_rounds=7, away={3: (4,), 4: (4,)}
     ),
-    # Pools
-    "one try from a pool": Scenario(_tries(1, pool=3), num_nodes=24, num_rounds=5),
-    "four tries from a pool, two rounds a draw": Scenario(
-        _tries(4, 6, pool=3, rounds_per_draw=2), num_nodes=20
-    ),
     # Registrations and draws
     "two rounds a draw": Scenario(_tries(4, rounds_per_draw=2), num_rounds=7),
     "three rounds a draw": Scenario(

@@ -102,6 +102,10 @@ def readme() -> Iterator[str]:
         for name in ("SGD", "server momentum", "Adam")
     )
     yield f"{sgd:.0f} points with SGD, {momentum:.1f} with server momentum, {adam:.0f} with Adam"
+    best = [max(shown.column(f"{name} %")) for name in ("SGD", "server momentum", "Adam")]
+    ours = [shown["Dubhe", f"{name} %"] for name in ("SGD", "server momentum", "Adam")]
+    assert round(max(of - own for of, own in zip(best, ours, strict=True))) == 1
+    yield "Oracles lead Dubhe by a point at most"
     yield f"(SGD {shown['Dubhe', 'SGD %']} % -> {shown['Dubhe, H=20', 'SGD %']} %)"
     natural = tables("docs/side_by_side.md")[6]
     lost = natural["random", "accuracy %"] - natural["Dubhe", "accuracy %"]
@@ -130,6 +134,11 @@ def agents() -> Iterator[str]:
     yield f"added {sgd} points of accuracy with plain SGD, {adam} with Adam, and nothing"
 
 
+def coverage() -> Iterator[str]:
+    """Yield the default cost of coverage."""
+    yield f"With the default of {Prices.coverage},"
+
+
 def digits() -> Iterator[str]:
     """Yield what is said about digits, other remedies, and when Dubhe helps."""
     shown, ahead, remedies, when, *_ = tables("docs/side_by_side.md")
@@ -146,18 +155,34 @@ def digits() -> Iterator[str]:
     lead = [-each for each in ahead.column("server momentum", *seeing)]
     yield f"Dubhe is {min(lead):.1f} to {max(lead):.1f} points ahead of the methods that see losses"
     sgd, adam = -ahead["random", "SGD"], -ahead["random", "Adam"]
-    best = max(ahead.column("SGD", *seeing))
-    behind = {name: max(ahead.column(name, *oracles)) for name in ("SGD", "Adam")}
+    assert max(map(abs, ahead.column("SGD", *oracles))) < 0.25
     yield (
-        f"**With plain SGD, Dubhe gains {sgd:.0f} points** over random selection. It is "
-        f"{words(-best)} point ahead of the best method that sees losses, level with FLIPS and the "
-        f"paper's rule, and less than {words(behind['SGD'])} points behind Fed-CBS and greedy"
+        f"**With plain SGD, Dubhe gains {sgd:.0f} points** over random selection, and is level "
+        "with Fed-CBS and greedy selection, which see all labels"
     )
+    behind = [
+        -each for each in ahead.column("SGD", "FLIPS (oracle)", "Dubhe (paper), H=10", *seeing)
+    ]
+    yield f"that see losses are {min(behind):.1f} to {max(behind):.1f} points behind"
+    assert abs(ahead["Fed-CBS (oracle)", "Adam"]) < 0.25
     yield (
-        f"**With Adam, Dubhe gains {adam:.0f} points**, and is about {words(behind['Adam'])} "
-        "points behind Fed-CBS and greedy selection. Active FL, which sees losses, is "
-        f"{words(ahead['Active FL', 'Adam'])} point ahead of Dubhe"
+        f"**With Adam, Dubhe gains {adam:.0f} points**. It is level with Fed-CBS and "
+        f"{words(ahead['greedy (oracle)', 'Adam'])} point behind greedy"
     )
+    behind = [-each for each in ahead.column("Adam", *seeing)]
+    yield f"methods that see losses are {min(behind):.1f} to {max(behind):.1f} points behind"
+    agent = max(ahead["Dubhe, H=20", name] for name in ("SGD", "server momentum", "Adam"))
+    yield f"at most {agent} points with Adam"
+    runs = trained(
+        "side_by_side/cells/training/digits-10-1.5-dubhe-coverage-0.3-*",
+        optimizer="sgd",
+        server_momentum=0.0,
+    )
+    covering = 100 * fmean(run["coverage"] for run in runs.values())
+    usual = shown["Dubhe", "coverage %"]
+    yield f"{covering:.0f} % of the clients train instead of {usual:.0f} %"
+    sgd, adam = -ahead[_COVERING, "SGD"], -ahead[_COVERING, "Adam"]
+    yield f"{sgd} points lower with SGD and {adam} with Adam"
     more = remedies.column("with random selection", "2 K clients", "4 K clients")
     yield f"times as many clients at random gains less than {words(max(more) + 0.5)} point:"
     momentum, both = (
@@ -242,6 +267,10 @@ def natural() -> Iterator[str]:
     yield f"loses {lost} points of accuracy; greedy selection loses {greedy_lost}"
 
 
+_COVERING: Final = "Dubhe, coverage 0.3"
+_LIKE_CLIENTS: Final = "Dubhe, coverage 0.1, local skew 1"
+
+
 def long_hours() -> str:
     """Return how long the longer training runs on CIFAR-10 took."""
     hours = [
@@ -261,7 +290,7 @@ def shares_of_greedy() -> list[float]:
                 f"side_by_side/cells/training/cifar10-10-1.5-{name}-seed-*", num_rounds=100
             ).items()
         }
-        for name in ("random", "dubhe-local-skew-1", "greedy")
+        for name in ("random", "dubhe-coverage-0.1-local-skew-1", "greedy")
     }
     first, own, best = found.values()
     assert first.keys() == own.keys() == best.keys()
@@ -290,7 +319,13 @@ def larger() -> Iterator[str]:
         f"a run took {mnist[0]:.0f} to {mnist[-1]:.0f} minutes with MNIST "
         f"and {images[0]:.0f} to {images[-1]:.0f} with CIFAR-10"
     )
-    well = ("Dubhe", "Dubhe (paper), H=10", "FLIPS (oracle)", "Fed-CBS (oracle)", "greedy (oracle)")
+    well = (
+        _COVERING,
+        "Dubhe (paper), H=10",
+        "FLIPS (oracle)",
+        "Fed-CBS (oracle)",
+        "greedy (oracle)",
+    )
     level, took = (sgd.column(name, *well) for name in ("accuracy %", "rounds to 90%"))
     assert max(level) - min(level) < 1.5
     yield "balance classes well are within a point of each other"
@@ -313,36 +348,37 @@ def larger() -> Iterator[str]:
     assert (len(reached), len(runs)) == (9, 10)
     yield f"Random selection takes {min(reached)} to {max(reached)} rounds with nine seeds"
     yield (
-        f"Dubhe gains {sgd.lead('Dubhe', 'random'):.1f} points, and greedy selection, the best "
-        f"oracle, {sgd.lead('greedy (oracle)', 'Dubhe'):.1f} more"
+        f"Dubhe gains {sgd.lead(_COVERING, 'random'):.1f} points, and greedy selection, the best "
+        f"oracle, {sgd.lead('greedy (oracle)', _COVERING):.1f} more"
     )
     gained = [sgd.lead(name, "random") for name in ("Active FL", "Power-of-Choice", "Oort")]
     yield f"see losses gain less**: {words(min(gained))} to {words(max(gained))} points"
-    assert round(sgd.lead("Dubhe", "FLIPS (oracle)")) == 1
+    assert round(sgd.lead(_COVERING, "FLIPS (oracle)")) == 1
     yield "**FLIPS covers more clients** and is a point behind"
     yield (
-        f"shrinks from {words(sgd.lead('Dubhe', 'random'))} points to "
-        f"{words(momentum.lead('Dubhe', 'random'))}. The paper's rule is "
+        f"shrinks from {words(sgd.lead(_COVERING, 'random'))} points to "
+        f"{words(momentum.lead(_COVERING, 'random'))}. The paper's rule is "
         f"{momentum.lead('Fed-CBS (oracle)', 'Dubhe (paper), H=10'):.1f} points behind Fed-CBS, "
-        f"the best oracle; Dubhe is {momentum.lead('Fed-CBS (oracle)', 'Dubhe'):.1f} behind Fed-CBS"
+        "the best oracle; Dubhe is "
+        f"{momentum.lead('Fed-CBS (oracle)', _COVERING):.1f} behind Fed-CBS"
     )
-    yield f"is {words(momentum.lead('Dubhe', 'Power-of-Choice'))} point behind Dubhe."
+    yield f"is {words(momentum.lead(_COVERING, 'Power-of-Choice'))} point behind Dubhe."
     yield f"FedEntOpt is {words(momentum.lead('random', 'FedEntOpt (oracle)'))} point below random"
-    best, both = "greedy (oracle)", ("Dubhe", "Dubhe (paper), H=10")
+    best, both = "greedy (oracle)", (_COVERING, "Dubhe (paper), H=10")
     behind = max(adam.lead(best, name) for name in both)
     ahead = {words(adam.lead(name, "Oort")) for name in both}
     assert ahead == {"a"}
     yield f"within {words(behind)} points of greedy selection, and a point ahead of Oort"
-    yield f"Dubhe is {words(adam.lead(best, 'Dubhe, local skew 1'))} point behind greedy selection"
+    yield f"Dubhe is {words(adam.lead(best, _LIKE_CLIENTS))} point behind greedy selection"
     yield (
         f"is {words(adam.lead(best, 'FLIPS (oracle)'))} points behind greedy selection, and "
         f"FedEntOpt is {words(adam.lead(best, 'FedEntOpt (oracle)'))} behind"
     )
-    skew = "Dubhe, local skew 1"
     yield (
-        f"Dubhe gains {cifar.lead('Dubhe', 'random'):.0f} points with its defaults. With "
-        "`local_skew=1` and `coverage=0.1` it gains "
-        f"{cifar.lead(skew, 'random'):.0f}, {words(cifar.lead(best, skew))} fewer than greedy"
+        f"Dubhe gains {cifar.lead(_COVERING, 'random'):.0f} points. With `local_skew=1` and "
+        "`coverage=0.1` it gains "
+        f"{cifar.lead(_LIKE_CLIENTS, 'random'):.0f}, "
+        f"{words(cifar.lead(best, _LIKE_CLIENTS))} fewer than greedy"
     )
     shares = shares_of_greedy()
     yield f"{100 * min(shares):.0f} to {100 * max(shares):.0f} % of greedy's gain, by seed"
@@ -352,11 +388,11 @@ def larger() -> Iterator[str]:
         turned.lead("Dubhe", name)
         for name in ("Dubhe (paper), H=10", "FLIPS (oracle)", "Active FL")
     ]
-    assert {round(each) for each in others} == {1}
+    assert {round(each) for each in others} == {2}
     yield (
-        f"Dubhe gains {words(turned.lead('Dubhe', 'random'))} points over random selection, one "
+        f"Dubhe gains {words(turned.lead('Dubhe', 'random'))} points over random selection, two "
         "more than the paper's rule, FLIPS and Active FL, and is "
-        f"{words(turned.lead('Fed-CBS (oracle)', 'Dubhe'))} points behind Fed-CBS"
+        f"{words(turned.lead('Fed-CBS (oracle)', 'Dubhe'))} point behind Fed-CBS"
     )
 
 
@@ -444,8 +480,8 @@ def reproduction() -> Iterator[str]:
     )
     for of in dirichlet, mixture:
         near = {number: of[number, one] - of[number, "dubhe"] for number in ("10", "20", "50")}
-        assert max(map(abs, near.values())) < 0.035, near
-        assert all(of[number, "dubhe"] < of[number, one] for number in ("100", "200", "500"))
+        assert all(0.0 <= value < 0.1 for value in near.values()), near
+        assert all(of[number, "dubhe"] < 0.75 * of[number, one] for number in ("100", "200", "500"))
         assert of["200", "dubhe"] < of["200", one] / 2
         assert abs(of["500", "dubhe"] - of["500", "greedy"]) < 0.01
     yield "With K = 500 it is as close as greedy selection, to within 0.01"
@@ -457,11 +493,12 @@ def reproduction() -> Iterator[str]:
         f"by {fell[0]:.0f} and {fell[1]:.0f} % from H = 1 to H = 20 "
         f"(paper: {100 * (1 - told['20'] / told['1']):.0f} %)"
     )
+    older = "dubhe, coverage 0.3"
     runs = {
         "random": trained(_MNIST, **_AS_IN_PAPER, method="random"),
         one: trained(_MNIST, **_AS_IN_PAPER, rule="paper", tries=1),
         ten: trained(_MNIST, **_AS_IN_PAPER, rule="paper", tries=10),
-        "dubhe": trained(_MNIST, **_AS_IN_PAPER, rule="prices", local_skew=0.0),
+        older: trained(_MNIST, **_AS_IN_PAPER, rule="prices", local_skew=0.0),
         "greedy": trained(_MNIST, **_AS_IN_PAPER, method="greedy"),
     }
 
@@ -471,7 +508,7 @@ def reproduction() -> Iterator[str]:
     local = {name: mean("mean_local_emd", name) for name in runs}
     yield (
         f"in the training runs below it is {local['random']:.2f} with random selection, "
-        f"{local[one]:.2f} to {local[ten]:.2f} with `dubhe-paper`, {local['dubhe']:.2f} with "
+        f"{local[one]:.2f} to {local[ten]:.2f} with `dubhe-paper`, {local[older]:.2f} with "
         f"`dubhe`, and {local['greedy']:.2f} with greedy"
     )
     assert all(of[label, one] < 0.1 for of in shares for label in "89")
@@ -493,7 +530,7 @@ def reproduction() -> Iterator[str]:
     yield (
         f"achieves {accuracy[one, gain]:.0f} % of greedy's gain, although greedy sees all labels; "
         f"ten tries achieve {accuracy[ten, gain]:.0f} %, and `dubhe` "
-        f"{accuracy['dubhe', gain]:.0f} %"
+        f"{accuracy[older, gain]:.0f} %"
     )
     yield f"beta rises to {accuracy[ten, beta]:.0f} % (paper: {accuracy[ten, 'beta, paper']:.0f} %)"
     in_paper, own = (
@@ -506,19 +543,19 @@ def reproduction() -> Iterator[str]:
         f"{max(own) - min(own):.1f}"
     )
     distance = {name: mean("mean_emd", name) for name in runs}
-    lead = accuracy.lead("dubhe", one)
+    lead = accuracy.lead(older, one)
     yield (
-        f"the same distance, {distance['dubhe']:.2f} and {distance[one]:.2f}, but `dubhe` is "
+        f"the same distance, {distance[older]:.2f} and {distance[one]:.2f}, but `dubhe` is "
         f"{lead:.1f} points more accurate, and nearly level with ten tries, which are at "
         f"{distance[ten]:.2f}"
     )
     yield (
-        f"{local['dubhe']:.2f} with `dubhe`, and {local[one]:.2f} and {local[ten]:.2f} with one "
+        f"{local[older]:.2f} with `dubhe`, and {local[one]:.2f} and {local[ten]:.2f} with one "
         "and ten tries"
     )
     covered = {name: 100 * mean("coverage", name) for name in runs}
     yield (
-        f"`dubhe` trains {covered['dubhe']:.0f} % of the clients, ten tries {covered[ten]:.0f} %, "
+        f"`dubhe` trains {covered[older]:.0f} % of the clients, ten tries {covered[ten]:.0f} %, "
         f"and greedy {covered['greedy']:.0f} %"
     )
     reached = [[100 * fmean(run["accuracy"][-50:]) for run in of.values()] for of in runs.values()]

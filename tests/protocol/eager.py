@@ -17,7 +17,7 @@ class Eager(Prices):
 
     name: ClassVar[str] = f"prices of few, of {__name__}"  # pytest imports this module twice
 
-    def can_continue(self, num_clients: int, num_volunteers: int) -> bool:
+    def can_continue(self, num_clients: int, num_participants: int, num_registered: int) -> bool:
         """Return False: the last sum need not settle these prices, so each epoch starts afresh."""
         return False
 

@@ -168,7 +168,6 @@ def dubhe(
     policy: Mapping[str, Any] | None = None,
     *,
     tries: int | None = 10,
-    pool: int = 1,
     **settings: Any,
 ) -> Federation[CoordinatorState]:
     """Return a federation under Dubhe with small keys; settings may be the paper's rule's."""
@@ -180,7 +179,7 @@ def dubhe(
         "max_registered": 100,
         "rounds_per_draw": 1,  # as with real nodes
         "equal_weights": True,
-        "determination": None if tries is None else Tries(tries, pool),
+        "determination": None if tries is None else Tries(tries),
     }
     paper = {name: settings.pop(name) for name in _OF_PAPER if name in settings}
     if paper:

@@ -81,9 +81,9 @@ class Exchanges(Rule):
     def settle(
         self, own: Own, population: Population, state: tuple[float, ...] | None, sums: Any
     ) -> Settled | Unsettled:
-        """Return V divided by the last sum, which may be zero."""
+        """Return K divided by the last sum, which may be zero."""
         state = state or ()
-        probability = np.float64(min(1.0, population.num_volunteers / int(sums[0])))
+        probability = np.float64(min(1.0, population.num_participants / int(sums[0])))
         if len(state) == self.number:
             return Settled(probability)
         number = len(state) + 1

@@ -93,7 +93,6 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
         "tries": draw(st.integers(1, 8)),
         "registration_interval": draw(st.integers(1, NUM_ROUNDS)),
         "rounds_per_draw": draw(st.integers(1, NUM_ROUNDS)),
-        "pool": draw(st.integers(1, 4)),
         "equal_weights": draw(st.booleans()),
     }
 
@@ -122,6 +121,6 @@ def test_encryption_changes_nothing_in_larger_federations(given_: dict[str, Any]
     """The same holds for dozens of clients and thousands of categories."""
     usual: dict[str, Any] = {
         "style": "skewed", "num_clients": 40, "seed": 9, "num_participants": 14, "tries": 6,
-        "pool": 2, "reference_set": (1, 2, 10), "thresholds": {1: 0.7, 2: 0.1},
+        "reference_set": (1, 2, 10), "thresholds": {1: 0.7, 2: 0.1},
     }  # fmt: skip
     check(**usual | given_)

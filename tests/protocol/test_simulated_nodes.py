@@ -48,7 +48,7 @@ def rounds(nodes: Federation[Any], played: SimulatedNodes | None) -> list[Plan]:
     [
         (PRICES, 0),
         (PRICES | {"equal_weights": False}, 2),
-        ({"rule": Prices(), "num_participants": 9, "tries": 1, "pool": 2}, 2),
+        ({"rule": Prices(), "num_participants": 9, "tries": 1}, 2),
         ({"rule": Paper((1, 4), "search"), "num_participants": 5, "rounds_per_draw": 2}, 0),
     ],
     ids=["prices", "weighted", "one try", "search"],

@@ -45,7 +45,7 @@ class Federation(RuleBasedStateMachine):
     @initialize(
         seed=st.integers(0, 2**32),
         rule=st.sampled_from([GIVEN, GIVEN, Paper((1, 2, 4), "search"), Eager(), Eager(0.1, 1.0)]),
-        determination=st.sampled_from([Tries(TRIES), Tries(TRIES), Tries(1, TRIES)]),
+        determination=st.sampled_from([Tries(TRIES), Tries(TRIES), Tries(1)]),
         simulation=st.sampled_from([None, "encrypted", "plain"]),
         on_failure=st.sampled_from(["raise", "random"]),
         rounds_per_draw=st.sampled_from([1, 1, 3]),

@@ -157,9 +157,8 @@ def draws(case: Case) -> Case:
 
 def probabilities(case: Case) -> Case:
     """Map the overall registry to the probability of each category."""
-    wanted = ref.volunteers(case, sum(case["overall-registry"]))
-    found = ref.probability(case["overall-registry"], wanted)
-    return {"num-volunteers": wanted, "probabilities": found}
+    found = ref.probability(case["overall-registry"], case["num-participants"])
+    return {"probabilities": found}
 
 
 def choices(case: Case) -> Case:

@@ -19,7 +19,7 @@ def prices_sessions() -> Iterator[Case]:
     yield _recorded("a node by prices without noise", 40, Prices(noise=0.0))
     name = "a node whose labels enter no further sum"
     yield _recorded(name, 40, Prices(noise=1.0), num_epochs=9, equal_weights=False)
-    yield _recorded("a pool that is too small for prices", 15, usual, num_participants=3)
+    yield _recorded("too few nodes for prices", 15, usual, num_participants=3)
 
 
 def _recorded(

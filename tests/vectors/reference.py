@@ -428,17 +428,11 @@ def bits(flags: Iterable[bool]) -> bytes:
     return np.packbits(list(flags)).tobytes()
 
 
-def volunteers(announced: Announced, clients: int) -> int:
-    """Return V, the wanted number of volunteers."""
-    wanted, pool = int(announced["num-participants"]), int(announced["pool"])
-    return max(wanted, min(pool * wanted, clients // 4 + 7))
-
-
-def probability(overall: Sequence[int], volunteers: int) -> list[float]:
-    """Return P of each category (eq. 6) as IEEE doubles; an empty category gets V / N."""
+def probability(overall: Sequence[int], wanted: int) -> list[float]:
+    """Return P of each category (eq. 6) as IEEE doubles; an empty category gets K / N."""
     filled = sum(count > 0 for count in overall)
-    uniform = min(1.0, volunteers / sum(overall))
-    return [min(1.0, volunteers / (count * filled)) if count else uniform for count in overall]
+    uniform = min(1.0, wanted / sum(overall))
+    return [min(1.0, wanted / (count * filled)) if count else uniform for count in overall]
 
 
 def own_probabilities(
@@ -448,7 +442,7 @@ def own_probabilities(
     own = slots_of(announced, counts)
     length = len(overall) // len(own)
     rows = [overall[start : start + length] for start in range(0, len(overall), length)]
-    wanted = volunteers(announced, sum(rows[0]))
+    wanted = int(announced["num-participants"])
     return [probability(row, wanted)[slot] for row, slot in zip(rows, own, strict=True)]
 
 

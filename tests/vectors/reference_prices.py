@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import ceil, log, pi, sqrt
+from math import ceil, isqrt, log, pi, sqrt
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,16 +26,21 @@ class Terms:
 
     def __init__(self, announced: ref.Announced, num_classes: int, num_clients: int) -> None:
         settings = json.loads(announced["rule-settings"])
-        self.coverage = settings.get("coverage", 0.3)
+        self.coverage = settings.get("coverage", 0.15)
         self.local_skew = settings.get("local_skew", 0.0)
         self.target = settings.get("target")
         self.classes, self.clients = num_classes, num_clients
         self.weighted = bool(announced["weighted"])
         self.heaviest = 4.0 if self.weighted else 1.0
         self.max_clients = announced["max-clients"]
-        self.participants = announced["num-participants"]
-        self.volunteers = ref.volunteers(announced, num_clients)
+        self.participants: int = announced["num-participants"]
         self.sigma = float(settings.get("noise", 1.5))
+        ample = self.participants + isqrt(self.participants)
+        wanted = max(40 if self.sigma else 0, ample)
+        self.volunteers = max(self.participants, min(wanted, num_clients // 4 + 7))
+        """V: the wanted number of volunteers where sums are taken."""
+        self.drawn = min(self.volunteers, ample)
+        """The wanted number of volunteers for a draw."""
         if "continues" in announced:
             self.sigma *= LATER
         self.members = 0 if announced["has-agent"] else 3
@@ -101,7 +106,7 @@ class Node:
     spent: float = 0.0
     """The spent part of its budget of sums."""
     chance: float = 0.0
-    """The probability with which it draws, times N / V."""
+    """The probability with which it draws, times N / K."""
     taken_at: float = 0.0
     """What was spent when it took this chance."""
 
@@ -115,7 +120,7 @@ class Node:
 
     def drawn(self, latest: float, terms: Terms) -> float:
         """Return the probability with which it draws, and keep it."""
-        average = terms.volunteers / terms.clients
+        average = terms.participants / terms.clients
         if latest == average or terms.sum_budget == float("inf"):
             return latest
         if self.spent < 5.0 * self.taken_at - 1e-9:
@@ -345,13 +350,7 @@ def advanced(state: State, sums: Sequence[int]) -> State:
     if not told.kappa:
         state.settled = True
         return state
-    clients = synthetic(terms, tuple(state.opening))
-    x = clients.labels - np.outer(clients.weights, told.target)
-    columns = [np.ones(len(x)), *x.T]
-    columns += [clients.weights - told.weight] * terms.weighted
-    rows, costs = np.array(columns).T, told.kappa * (x**2).sum(axis=1)
-    clients = reweighted(state, clients, rows, costs)
-    state.point, gain = best_prices(state, told, clients, rows, costs)
+    state.point, gain = best_prices(state, terms.volunteers)
     if number:
         of_p = means[-1] if terms.weighted else sum(means)
         missed = abs(terms.clients / terms.volunteers * of_p - 1.0)
@@ -360,11 +359,19 @@ def advanced(state: State, sums: Sequence[int]) -> State:
     return state
 
 
-def best_prices(
-    state: State, told: Scale, clients: Synthetic, rows: Floats, costs: Floats
-) -> tuple[list[float], float]:
-    """Return the prices that minimise the dual over synthetic clients, and what they gain."""
-    terms, factor = state.terms, state.terms.clients / state.terms.volunteers
+def best_prices(state: State, wanted: float) -> tuple[list[float], float]:
+    """Return the prices for a number of volunteers, and what they gain.
+
+    They minimise the dual over synthetic clients.
+    """
+    terms, told = state.terms, scale(state)
+    clients = synthetic(terms, tuple(state.opening))
+    x = clients.labels - np.outer(clients.weights, told.target)
+    columns = [np.ones(len(x)), *x.T]
+    columns += [clients.weights - told.weight] * terms.weighted
+    rows, costs = np.array(columns).T, told.kappa * (x**2).sum(axis=1)
+    clients = reweighted(state, clients, rows, costs)
+    factor = terms.clients / wanted
     start = np.zeros(rows.shape[1])
     start[0] = float(clients.shares @ costs)
     linear, ridge = np.zeros(len(start)), np.full(len(start), 1e-9)
@@ -379,7 +386,7 @@ def best_prices(
         of_p = means[-1] - float(chances.sum()) if terms.weighted else float(lacking.sum())
         length = float(lacking @ lacking) + of_p**2 * terms.weighted
         of_noise = 2.0 * variance * (2 if terms.weighted else 1) / terms.clients**2
-        trust = factor * max(0.0, 1.0 - of_noise / max(length, 1e-300))
+        trust = terms.clients / terms.volunteers * max(0.0, 1.0 - of_noise / max(length, 1e-300))
         lacking, of_p = trust * lacking, trust * of_p
         total = float(lacking.sum())
         linear[0] += of_p
@@ -415,9 +422,9 @@ def logit(state: State, node: Node) -> float:
 
 def probability(terms: Terms, state: State, node: Node, dither: float) -> float:
     """Return the probability that a node volunteers: one of 16 levels."""
-    share = terms.volunteers / terms.clients
     if not scale(state).kappa:
-        return share
+        return terms.participants / terms.clients
+    share = terms.drawn / terms.clients
     low, high = 0.02 * share, 1.0 - 0.02 * (1.0 - share)
     low, high = (np.log(part) - np.log1p(-part) for part in (low, high))
     own, step = min(max(logit(state, node), low), high), (high - low) / 15
@@ -479,17 +486,21 @@ def epoch(
     number = 0
     sums = add_up(rngs(number))
     if not terms.has_prices or terms.drowns:
-        return [min(1.0, terms.volunteers / terms.clients)] * terms.clients, None, 1
+        return [min(1.0, terms.participants / terms.clients)] * terms.clients, None, 1
     while True:
         state = advanced(state, sums)
         number += 1
         draws = rngs(number)
-        found = [
-            probability(terms, state, node, rng.random())
-            for node, rng in zip(nodes, draws, strict=True)
-        ]
+        dithers = [rng.random() for rng in draws]
         if state.settled or state.num_sums >= terms.most_sums:
             break
         sums = add_up(draws)
+    drawing = state
+    if scale(state).kappa:
+        drawing = replace(state, point=best_prices(state, terms.drawn)[0])
+    found = [
+        probability(terms, drawing, node, dither)
+        for node, dither in zip(nodes, dithers, strict=True)
+    ]
     drawn = [node.drawn(latest, terms) for node, latest in zip(nodes, found, strict=True)]
     return drawn, state, number

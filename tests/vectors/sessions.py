@@ -555,12 +555,6 @@ def _bad_draws() -> Iterator[Case]:
     more = refused(ask("participate", rounds_to_draw(1, 1), 4), DAY_IS_SPENT)
     first = ask("settle", sum_request())
     yield session("a seventh draw in a day of six", registered(), first, more, owner=owner)
-    total = [1] + [0] * 3 + [6] + [0] * 6
-    seven = sum_request(POOLED, draws=rounds_to_draw(1, 100), total=total)
-    full = ask("settle", seven | {"rule-sum.num-clients": 7})
-    owner = FRANK | {"min-cohort": 2, "max-draws-per-day": 200}
-    name = "draws of eight volunteers for four places, which count twice"
-    yield session(name, registered(POOLED, num_joined=14), full, more, owner=owner)
 
 
 def _bad_determine() -> Iterator[Case]:

@@ -14,7 +14,7 @@ from vectors.inputs import Case, untyped
 
 from dubhe_flwr import errors
 from dubhe_flwr.core.codebook import Codebook
-from dubhe_flwr.core.determination import scores_of, volunteers_of
+from dubhe_flwr.core.determination import scores_of
 from dubhe_flwr.core.distribution import fixed_point_distribution, with_square
 from dubhe_flwr.core.randomness import simulated_draws
 from dubhe_flwr.core.registration import dominating_category, participation_probability
@@ -257,13 +257,10 @@ def test_simulated_draws(case: Case) -> None:
 
 @cases("probabilities")
 def test_the_probability_of_each_category(case: Case) -> None:
-    """Eq. 6, to the last bit; a node in an empty category has probability V / N."""
-    overall = np.array(case["overall-registry"])
-    wanted = volunteers_of(case["pool"], case["num-participants"], overall.sum())
-    assert wanted == case["num-volunteers"]
+    """Eq. 6, to the last bit; a node in an empty category has probability K / N."""
+    overall, wanted = np.array(case["overall-registry"]), case["num-participants"]
     found = participation_probability(overall, wanted)
-    frame = Frame(2, 1000)
-    population = Population(frame, overall.sum(), case["num-participants"], wanted)
+    population = Population(Frame(2, 1000), overall.sum(), wanted, overall.sum())
     counts = [9, 1], [1, 9], [5, 5]
     for row, probability, of_all in zip(counts, case["probabilities"], found, strict=True):
         settled = Paper((1, 2), {1: 0.7}).settle(Own(np.array(row)), population, None, overall)

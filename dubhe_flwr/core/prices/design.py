@@ -1,7 +1,8 @@
 """`PriceDesign`: turns sums into prices, and prices into probabilities of volunteering."""
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
+from math import isqrt
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -44,6 +45,20 @@ _DOUBT: Final = 10.0
 the weights, the less they count."""
 
 
+_POOL: Final = 40
+"""Sums are taken for this many volunteers, if K is smaller: enough for sums to stand out from their
+noise."""
+
+
+class _Fit(NamedTuple):
+    """Synthetic clients whose shares fit the opening and the latest sums."""
+
+    rows: Floats  # features ``(1, x, w - mean)``, shape (M, n)
+    costs: Floats  # ``kappa s``, shape (M,)
+    shares: Floats
+    unexplained: Floats  # part of the gradient of D that they do not explain, shape (n,)
+
+
 class _Scale(NamedTuple):
     """What the opening says about the clients: t, the mean of w, c and kappa."""
 
@@ -64,8 +79,8 @@ class PriceDesign:
     num_participants : int
         ``K``, at least 2.
     num_volunteers : float
-        ``V``: the pool, which is the expected number of volunteers in a draw.
-    coverage : float (default: 0.3)
+        ``V``: expected number of volunteers at the prices where sums are taken, at least K.
+    coverage : float (default: 0.15)
         Price of selecting the same few clients over and over, relative to the trace of the
         covariance of x.
     local_skew : float (default: 0)
@@ -86,17 +101,22 @@ class PriceDesign:
     >>> while not state.settled:
     ...     state = design.advance(state, design.values(state, p).mean(axis=0), num_clients=100)
     >>> design.probabilities(state, p[[0, 50, 60]], 100).round(2).tolist()
-    [0.04, 0.12, 0.42]
+    [0.01, 0.03, 0.16]
     """
 
     num_classes: int
     num_participants: int
     num_volunteers: float
-    coverage: float = 0.3
+    coverage: float = 0.15
     local_skew: float = 0.0
     target: tuple[float, ...] | Literal["own"] | None = None
     largest_weight: float = 1.0
     sigma: float = 0.0
+
+    @property
+    def num_drawn(self) -> float:
+        """``V'``: expected number of volunteers for a draw, see `ample`; at most V."""
+        return min(self.num_volunteers, ample(self.num_participants))
 
     @property
     def weighted(self) -> bool:
@@ -190,24 +210,52 @@ class PriceDesign:
 
     def _fitted(self, state: PriceState, num_clients: int) -> PriceState:
         """Return the state with the prices that minimise D over fitted synthetic clients."""
-        scale, sums, factor = self._scale(state), state.sums(), num_clients / self.num_volunteers
-        clients = synthetic_clients(np.array(state.opening), num_clients, self.largest_weight)
+        fit, start = self._fit(state.opening, state.history, num_clients), np.array(state.point)
+        if not state.history:
+            start[0] = fit.shares @ fit.costs
+        dual = self._dual(state, fit, num_clients / self.num_volunteers)
+        point = _lowest(dual, start)
+        gain = self._scale(state).c * (dual.value(start) - dual.value(point))
+        settled = bool(state.history) and self._is_settled(state.sums()[0], num_clients, gain)
+        return replace(state, settled=settled, point=tuple(point.tolist()))
+
+    @lru_cache(maxsize=8)  # noqa: B019 - holds few states; the nodes of a simulation share them
+    def _for_draws(self, state: PriceState, num_clients: int) -> PriceState:
+        """Return the state with the prices for draws, at which V' clients volunteer instead of V.
+
+        Sums are taken for V volunteers, so that they stand out from their noise. With fewer
+        volunteers, fewer clients would need a P above 1, so prices can balance more. No sum is
+        taken at these prices: they minimise D over the same fitted synthetic clients.
+        """
+        fit = self._fit(state.opening, state.history, num_clients)
+        dual = self._dual(state, fit, num_clients / self.num_drawn)
+        return replace(state, point=tuple(_lowest(dual, np.array(state.point)).tolist()))
+
+    @lru_cache(maxsize=2)  # noqa: B019 - the last sum and the draws share a fit
+    def _fit(
+        self,
+        opening: tuple[float, ...],
+        history: tuple[tuple[float, ...], ...],
+        num_clients: int,
+    ) -> _Fit:
+        """Return synthetic clients that fit the opening and the latest sums."""
+        state = PriceState(opening=opening, point=(0.0,) * self.width, history=history)
+        scale, sums = self._scale(state), state.sums()
+        clients = synthetic_clients(np.array(opening), num_clients, self.largest_weight)
         rows, costs = self._features(scale, clients.labels, clients.weights)
         chances = [_sigmoid(rows @ each.point - costs) for each in sums]
         clients = fitted(clients, chances, sums, num_clients, self.num_volunteers)
-        linear, start = np.zeros(self.width), np.array(state.point)
-        linear[0] = -1.0
+        unexplained = np.zeros(self.width)
         if sums:
-            linear += factor * self._unexplained(scale, clients, chances[0], sums[0], num_clients)
-        else:
-            start[0] = clients.shares @ costs
-        weights, ridge = factor * clients.shares, self._ridge(scale, state)
-        dual = Problem(rows, partial(_softplus, costs, weights), linear, ridge)
-        found = np.clip(dual.minimum(start, reach=20.0), -_LARGEST_PRICE, _LARGEST_PRICE)
-        point = np.rint(found * _GRID) / _GRID
-        gain = scale.c * (dual.value(start) - dual.value(point))
-        settled = bool(sums) and self._is_settled(sums[0], factor, gain)
-        return replace(state, settled=settled, point=tuple(point.tolist()))
+            unexplained = self._unexplained(scale, clients, chances[0], sums[0], num_clients)
+        return _Fit(rows, costs, clients.shares, unexplained)
+
+    def _dual(self, state: PriceState, fit: _Fit, factor: float) -> Problem:
+        """Return D; `factor` is N divided by the number of volunteers."""
+        linear = fit.unexplained.copy()
+        linear[0] -= 1.0
+        softplus = partial(_softplus, fit.costs, factor * fit.shares)
+        return Problem(fit.rows, softplus, linear, self._ridge(self._scale(state), state))
 
     def _ridge(self, scale: _Scale, state: PriceState) -> Floats:
         """Return the ridge of D on each price."""
@@ -215,10 +263,11 @@ class PriceDesign:
         of_weights = _SLACK + _DOUBT * state.opening[-1] ** 2
         return np.array([_SLACK, *[of_class] * self.num_classes, *[of_weights] * self.weighted])
 
-    def _is_settled(self, latest: SumAtPoint, factor: float, gain: float) -> bool:
+    def _is_settled(self, latest: SumAtPoint, num_clients: int, gain: float) -> bool:
         """Return whether V is met, and another sum would gain little, allowing for the noise."""
         noise = latest.variance / self.num_volunteers**2
-        is_met = abs(factor * float(latest.means[-1]) - 1.0) < _CLOSE + 2.0 * noise**0.5
+        met = num_clients / self.num_volunteers * float(latest.means[-1])
+        is_met = abs(met - 1.0) < _CLOSE + 2.0 * noise**0.5
         return is_met and gain < _SMALL_GAIN + 2.0 * noise
 
     def _unexplained(
@@ -229,11 +278,11 @@ class PriceDesign:
         latest: SumAtPoint,
         num_clients: int,
     ) -> Floats:
-        """Return the part of the gradient that no shares of the synthetic clients explain.
+        """Return the part of the gradient of D that no shares of the synthetic clients explain.
 
         At the latest point, the sums of the synthetic clients differ from the real ones. The part
         of this gap that noise does not explain is added to D as a linear term, which corrects the
-        gradient there.
+        gradient there. The gap is relative to V, and is taken to be the same for V'.
         """
         answers = clients.shares * chances
         lacking = latest.means - np.append(answers @ clients.labels, answers.sum())
@@ -243,7 +292,8 @@ class PriceDesign:
         total = lacking[:-1].sum()
         chance = lacking[-1] if self.weighted else total
         of_x = lacking[:-1] - total * scale.target
-        return np.array([chance, *of_x, total - scale.mean_weight * chance])[: self.width]
+        gap = np.array([chance, *of_x, total - scale.mean_weight * chance])[: self.width]
+        return np.asarray(num_clients / self.num_volunteers * gap)
 
     def _scale(self, state: PriceState) -> _Scale:
         """Return what the opening says about the clients."""
@@ -282,18 +332,19 @@ class PriceDesign:
         weights: ArrayLike = 1.0,
         dither: ArrayLike | None = None,
     ) -> Floats:
-        """Return the probability that each of these clients, out of N, volunteers.
+        """Return the probability that each of these clients, out of N, volunteers for a draw.
 
-        It lies between 0.02 V / N and 1 - 0.02 (1 - V / N), and equals V / N if clients are alike.
+        It lies between 0.02 V' / N and 1 - 0.02 (1 - V' / N), and is K / N if clients are alike.
         Each client's own dither, uniform in [0, 1), picks one of the two nearest of 16 levels, so
         that the probability is right on average. Without a dither, the probability is not rounded
         to levels.
         """
-        share = self.num_volunteers / num_clients
         if not self._scale(state).kappa:
-            return np.full(len(labels), share)
+            return np.full(len(labels), self.num_participants / num_clients)
+        share = self.num_drawn / num_clients
         lowest, highest = _logit(_FLOOR * share), _logit(1.0 - _FLOOR * (1.0 - share))
-        logits = self._logits(state, labels, np.broadcast_to(weights, len(labels)))
+        drawing = self._for_draws(state, num_clients)
+        logits = self._logits(drawing, labels, np.broadcast_to(weights, len(labels)))
         logits = np.clip(logits, lowest, highest)
         found = _sigmoid(logits)
         if dither is None:
@@ -302,6 +353,36 @@ class PriceDesign:
         levels = lowest + step * np.minimum(np.floor((logits - lowest) / step), _LEVELS - 2)
         below, above = _sigmoid(levels), _sigmoid(levels + step)
         return np.where(found - below > np.multiply(dither, above - below), above, below)
+
+
+def ample(num_participants: int) -> int:
+    """Return K plus a standard deviation, so that most draws have at least K volunteers.
+
+    With K volunteers on average, half of the draws would have to be filled up at random.
+
+    >>> ample(20)
+    24
+    """
+    return num_participants + isqrt(num_participants)
+
+
+def volunteers_at_sums(num_clients: int, num_participants: int, *, noisy: bool = True) -> int:
+    """Return ``V``: the expected number of volunteers at the prices where sums are taken.
+
+    It is at most a quarter of all clients plus seven, since little could be balanced with more
+    volunteers, but at least K.
+
+    >>> volunteers_at_sums(num_clients=1000, num_participants=20)
+    40
+    """
+    wanted = max(_POOL if noisy else 0, ample(num_participants))
+    return max(num_participants, min(wanted, num_clients // 4 + 7))
+
+
+def _lowest(dual: Problem, start: Floats) -> Floats:
+    """Return the minimum of D as prices: in range, and rounded."""
+    found = np.clip(dual.minimum(start, reach=20.0), -_LARGEST_PRICE, _LARGEST_PRICE)
+    return np.asarray(np.rint(found * _GRID) / _GRID)
 
 
 def _logit(share: float) -> float:

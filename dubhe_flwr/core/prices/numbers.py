@@ -11,7 +11,7 @@ from dubhe_flwr.core.prices.newton import Floats
 from dubhe_flwr.core.randomness import CLIP
 
 LEAST_VOLUNTEERS: Final = 12
-"""With a smaller pool, noise would drown the sums, so all nodes get the same probability."""
+"""Noise would drown sums that are taken for fewer volunteers, so there are no prices."""
 
 UNIT: Final = 2.0**18
 """Fixed-point steps per client. Rounding moves a sum over 2000 nodes by less than .004 clients."""

@@ -73,9 +73,8 @@ class Epoch:
     @property
     def privacy(self) -> PrivacyBound | None:
         """Bound on what the noisy sums reveal about one client; None if sums are exact."""
-        num_registered, rule = self.num_registered, self.terms.rule
-        volunteers = self.announced.num_volunteers(num_registered)
-        return rule.privacy(self.terms.frame, num_registered, volunteers, self.num_rule_sums)
+        sizes = self.num_registered, self.announced.num_participants
+        return self.terms.rule.privacy(self.terms.frame, *sizes, self.num_rule_sums)
 
     @property
     def sums_per_agent(self) -> int:

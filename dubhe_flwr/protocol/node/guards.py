@@ -7,20 +7,8 @@ from dubhe_flwr.errors import DailyLimitError, RefusedError
 from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.announced import sums_per_agent
-from dubhe_flwr.protocol.wire.messages import ParticipateRequest
 
 INVALID_SUM: Final = "The sum is not valid."  # must not say which check failed
-
-
-def num_draws_of(joined: Membership, request: ParticipateRequest) -> int:
-    """Return how many draws a request counts as, toward the owner's daily limit.
-
-    One draw for H times K volunteers reveals as much about a probability as H draws.
-    """
-    announced = joined.announced
-    num_volunteers = announced.num_volunteers(reading_of(registration_of(joined)).num_registered)
-    each = -(-num_volunteers // announced.num_participants)
-    return request.num_rounds * request.num_tries * each
 
 
 def spend_day(

@@ -43,7 +43,7 @@ probabilities."""
 
 _NUMBER_BYTES: Final = 8
 
-_VERSION: Final = 16
+_VERSION: Final = 17
 _VERSION_KEY: Final = "version"
 _Told = tuple[float, float, float]  # spent, probability and taken_at
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
@@ -83,7 +83,7 @@ class LabelBudget(Hidden):
     """What a node's label counts have revealed, in all epochs, through sums and through draws.
 
     Each sum spends a part of the budget. Draws gradually reveal the probability P with which they
-    are made. So a node keeps P, relative to V / N, until its label counts have spent five times as
+    are made. So a node keeps P, relative to K / N, until its label counts have spent five times as
     much of the budget as they had spent when it adopted this P, and at least five thirty-sixths.
     This leaves room for three such probabilities, whatever the noise.
 
@@ -94,7 +94,7 @@ class LabelBudget(Hidden):
 
     digest: bytes = b""  # SHA-256 of the label counts; empty before the first
     spent: float = 0.0  # share of the budget of sums, from 0 to 1
-    probability: float = 0.0  # ``P N / V`` of its last draw; 0 before the first
+    probability: float = 0.0  # ``P N / K`` of its last draw; 0 before the first
     taken_at: float = 0.0  # what was spent when it adopted this probability
     # Digests of other label counts, concatenated; for each: spent, probability and taken_at.
     others: bytes = b""

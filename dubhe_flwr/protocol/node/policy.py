@@ -41,8 +41,7 @@ class Limits:
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
         Largest number of registrations and of draws that the node makes in a day (UTC), counted
         within a run or, with `state_dir`, across runs. Beyond a limit, the node refuses requests
-        before it does any work. The limits do not bind a simulated node. A draw with V expected
-        volunteers counts as V / K draws, rounded up.
+        before it does any work. The limits do not bind a simulated node.
 
     Raises
     ------

@@ -51,10 +51,10 @@ def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudg
     """
     budget, latest = joined.budget, reading.probability
     num_clients, terms = reading.num_registered, joined.terms
-    num_volunteers = joined.announced.num_volunteers(num_clients)
-    share = num_volunteers / num_clients
-    is_average = latest == min(1.0, num_volunteers / reading.num_clients)
-    if is_average or terms.rule.sum_budget(terms.frame, num_clients, num_volunteers) is None:
+    num_participants = joined.announced.num_participants
+    share = num_participants / num_clients
+    is_average = latest == min(1.0, num_participants / reading.num_clients)
+    if is_average or terms.rule.sum_budget(terms.frame, num_clients, num_participants) is None:
         return latest, budget
     if budget.keeps_probability:
         return min(1.0, budget.probability * share), budget

@@ -20,7 +20,7 @@ from dubhe_flwr.errors import (
 )
 from dubhe_flwr.protocol.log import warn_once
 from dubhe_flwr.protocol.node.enter import join, make_key, register
-from dubhe_flwr.protocol.node.guards import num_draws_of, spend_day
+from dubhe_flwr.protocol.node.guards import spend_day
 from dubhe_flwr.protocol.node.member import appoint, open_sum
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, where_raised
@@ -125,7 +125,7 @@ class ClientSession:
         joined = memory.joined
         if joined is None:
             raise RefusedError("This node did not join this epoch.")
-        draws = num_draws_of(joined, request) if isinstance(request, ParticipateRequest) else 0
+        draws = request.num_draws if isinstance(request, ParticipateRequest) else 0
         allowance = spend_day(self.policy, memory.allowance, self._today, num_draws=draws)
 
         def keep(joined: Membership) -> None:

@@ -80,8 +80,7 @@ def share_of_budget(joined: Membership, weight: float, num_clients: int) -> floa
     above 1, a sum counts as w^2 sums, so the budget gives the same bound for every weight.
     """
     terms = joined.terms
-    volunteers = joined.announced.num_volunteers(num_clients)
-    most = terms.rule.sum_budget(terms.frame, num_clients, volunteers)
+    most = terms.rule.sum_budget(terms.frame, num_clients, joined.announced.num_participants)
     return 0.0 if most is None else max(1.0, min(weight, terms.rule.heaviest)) ** 2 / most
 
 
@@ -122,7 +121,7 @@ def population_of(joined: Membership, num_clients: int, num_registered: int) -> 
         terms.frame,
         num_clients,
         announced.num_participants,
-        announced.num_volunteers(num_registered),
+        num_registered,
         terms.vault.num_members,
     )
 

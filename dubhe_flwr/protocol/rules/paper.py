@@ -150,14 +150,14 @@ class Paper(Rule):
             return Settled(state[best], tuple(self.candidates[best].values()))
         if (table.sum(axis=1) != num_clients).any():
             raise RefusedError("The overall registry does not add up.")
-        volunteers = population.num_volunteers
+        wanted = population.num_participants
         found = [
-            float(participation_probability(row, volunteers)[slot])
+            float(participation_probability(row, wanted)[slot])
             for row, slot in zip(table, slots, strict=True)
         ]
         # If the node's category is missing, refusing would reveal this, so the node draws with the
         # average probability.
-        uniform = min(1.0, volunteers / num_clients)
+        uniform = min(1.0, wanted / num_clients)
         probabilities = tuple(probability or uniform for probability in found)
         if len(slots) == 1:
             return Settled(probabilities[0])

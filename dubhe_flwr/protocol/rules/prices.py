@@ -8,7 +8,7 @@ protocol; `dubhe_flwr.core.prices` has the mathematics.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, inf
+from math import inf
 from numbers import Real
 from typing import ClassVar, Final, Literal
 
@@ -24,6 +24,7 @@ from dubhe_flwr.core.prices import (
     PriceDesign,
     PriceState,
     PrivacyBound,
+    volunteers_at_sums,
 )
 from dubhe_flwr.core.randomness import gaussian
 from dubhe_flwr.errors import SettingsError
@@ -51,11 +52,8 @@ _WARM_FACTOR: Final = 2.0
 """An epoch that starts from the last prices has this many times the noise. Its sums only refine
 those prices, and each sum uses a quarter as much of the budget."""
 
-_POOL: Final = 40
-"""A pool of this many volunteers is large enough for prices, despite the noise."""
-
-_LARGEST_POOL: Final = 10
-"""Largest pool as a multiple of K; each draw counts as this many toward a node's daily limit."""
+_FEWEST_NODES: Final = 20
+"""With fewer nodes, sums are taken for fewer than `LEAST_VOLUNTEERS`, unless K is larger."""
 
 
 @register_rule
@@ -63,12 +61,12 @@ _LARGEST_POOL: Final = 10
 class Prices(Rule):
     """Clients volunteer more often if their labels are scarce in the whole federation.
 
-    If fewer than 12 clients volunteer on average, noise leaves no prices: all nodes are equally
-    likely to volunteer.
+    With fewer than 20 nodes, and K below 12, noise leaves no prices: all nodes are equally likely
+    to volunteer.
 
     Parameters
     ----------
-    coverage : float (default: 0.3)
+    coverage : float (default: 0.15)
         Cost of selecting the same clients again and again, relative to how much the clients'
         labels differ.
     local_skew : float (default: 0)
@@ -89,15 +87,16 @@ class Prices(Rule):
     Examples
     --------
     >>> Prices().describe()
-    'prices: coverage 0.3, local skew 0'
+    'prices: coverage 0.15, local skew 0'
     """
 
-    coverage: float = 0.3
+    coverage: float = 0.15
     local_skew: float = 0.0
     target: Sequence[float] | Literal["own"] | None = None  # type: ignore[assignment]
     noise: float = 1.5
 
     name: ClassVar[str] = "prices"
+    determination: ClassVar[Tries] = Tries(1)
     vault: ClassVar[str] = VaultName.COMMITTEE
 
     def __post_init__(self) -> None:
@@ -120,11 +119,6 @@ class Prices(Rule):
                 f"target={self.target!r} must have a share for each class; shares sum to 1."
             )
         object.__setattr__(self, "target", tuple(map(float, self.target)))
-
-    def determination(self, num_participants: int) -> Tries:
-        """Return a single try, with a pool that is large enough for prices despite the noise."""
-        pool = ceil(_POOL / max(1, num_participants)) if self.noise else 1
-        return Tries(1, min(pool, _LARGEST_POOL))
 
     @property
     def hides_clients(self) -> bool:
@@ -158,12 +152,12 @@ class Prices(Rule):
         """
         return min(_MOST_SUMS, 2 * self._budget(frame) // 3) if self.noise else _MOST_SUMS
 
-    def sum_budget(self, frame: Frame, num_clients: int, num_volunteers: int) -> int | None:
+    def sum_budget(self, frame: Frame, num_clients: int, num_participants: int) -> int | None:
         """Return ``4 sigma^2``: averaging more sums than that would remove too much of the noise.
 
         None without noise, or without prices, when labels enter no sum.
         """
-        has_limit = self.noise and self._has_prices(num_clients, num_volunteers)
+        has_limit = self.noise and self.can_continue(num_clients, num_participants, num_clients)
         return self._budget(frame) if has_limit else None
 
     @property
@@ -172,10 +166,10 @@ class Prices(Rule):
         return _HEAVIEST if self.noise else inf
 
     def privacy(
-        self, frame: Frame, num_clients: int, num_volunteers: int, num_sums: int
+        self, frame: Frame, num_clients: int, num_participants: int, num_sums: int
     ) -> PrivacyBound | None:
         """Return epsilon for the epoch and the budget; None without noise, or without prices."""
-        most = self.sum_budget(frame, num_clients, num_volunteers)
+        most = self.sum_budget(frame, num_clients, num_participants)
         if most is None:
             return None
         heaviest = min(frame.largest_weight, self.heaviest)
@@ -195,9 +189,10 @@ class Prices(Rule):
         design, opening = self._design(population), not (number or population.frame.continues)
         return UNIT * design.deviations(population.num_clients, opening=opening)
 
-    def can_continue(self, num_clients: int, num_volunteers: int) -> bool:
-        """Return whether there are prices, from which the next epoch can start."""
-        return self._has_prices(num_clients, num_volunteers)
+    def can_continue(self, num_clients: int, num_participants: int, num_registered: int) -> bool:
+        """Return whether there are prices: not if V is all nodes, or if noise would drown them."""
+        volunteers = self._volunteers(num_registered, num_participants)
+        return volunteers < num_clients and not self._drowns(volunteers)
 
     def continued(
         self, own: Own, population: Population, state: tuple[float, ...]
@@ -227,9 +222,9 @@ class Prices(Rule):
         sums: NDArray[np.int64],
     ) -> Sequence[Settled | Unsettled]:
         """Settle several nodes that read the same sum, much faster than one after the other."""
-        num_clients, volunteers = population.num_clients, population.num_volunteers
-        if not self._has_prices(num_clients, volunteers):
-            return [Settled(min(1.0, volunteers / num_clients))] * len(owns)
+        num_clients = population.num_clients
+        if not self._has_prices(population):
+            return [Settled(min(1.0, population.num_participants / num_clients))] * len(owns)
         design = self._design(population)
         fixed_point = self._fixed_point(population.frame, opening=state is None)
         prices = advanced(design, fixed_point, population, state, sums.tobytes())
@@ -242,30 +237,35 @@ class Prices(Rule):
         renewed = prices.renewed().as_floats()
         return [Settled(probability, state=renewed) for probability in found]
 
-    def remark(self, num_clients: int, num_volunteers: int) -> str | None:
-        """Return why prices do not work: the pool is too small. None if they do."""
-        if not self._drowns(num_volunteers):
+    def remark(self, num_clients: int, num_participants: int) -> str | None:
+        """Return why prices do not work: there are too few nodes. None if they do."""
+        if not self._drowns(self._volunteers(num_clients, num_participants)):
             return None
-        pool = min(num_volunteers, num_clients)
         return (
-            f"A pool of {pool} volunteers out of {num_clients} nodes is too small for prices: "
+            f"{num_clients} nodes are too few for prices: with fewer than {_FEWEST_NODES}, and K "
             f"below {LEAST_VOLUNTEERS}, noise would drown the sums."
         )
 
-    def _has_prices(self, num_clients: int, num_volunteers: int) -> bool:
-        """Return whether there are prices: not if all nodes volunteer, or the pool is too small."""
-        return num_volunteers < num_clients and not self._drowns(num_volunteers)
+    def _volunteers(self, num_registered: int, num_participants: int) -> int:
+        """Return ``V``, which stays the same in an epoch, even if later sums cover fewer nodes."""
+        return volunteers_at_sums(num_registered, num_participants, noisy=self.noise > 0.0)
 
-    def _drowns(self, num_volunteers: int) -> bool:
+    def _drowns(self, volunteers: int) -> bool:
         """Return whether noise would drown the sums."""
-        return self.noise != 0.0 and num_volunteers < LEAST_VOLUNTEERS
+        return self.noise > 0.0 and volunteers < LEAST_VOLUNTEERS
+
+    def _has_prices(self, population: Population) -> bool:
+        """Return whether labels enter the sums of an epoch."""
+        return self.can_continue(
+            population.num_clients, population.num_participants, population.num_registered
+        )
 
     def _contributions(
         self, owns: Sequence[Own], population: Population, prices: PriceState
     ) -> list[NDArray[np.int64]]:
         """Return each node's contribution and noise, or noise alone if its budget is spent."""
         values = self._design(population).values(prices, *self._weighted_distributions(owns))
-        has_prices = self._has_prices(population.num_clients, population.num_volunteers)
+        has_prices = self._has_prices(population)
         values[[own.is_silent or not has_prices for own in owns]] = 0.0
         noise, deviations = np.zeros(values.shape), self.deviations(population, prices.num_sums)
         if deviations is not None and population.noise_share:
@@ -292,7 +292,7 @@ class Prices(Rule):
         return PriceDesign(
             population.frame.num_classes,
             population.num_participants,
-            float(population.num_volunteers),
+            float(self._volunteers(population.num_registered, population.num_participants)),
             self.coverage,
             self.local_skew,
             self.target,  # type: ignore[arg-type]  # a tuple, or "own"

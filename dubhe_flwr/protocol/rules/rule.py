@@ -87,9 +87,9 @@ class Population:
     num_clients : int
         Number of clients that the sum covers; at the registration, the nodes that joined.
     num_participants : int
-        ``K``: number of clients that train in a round.
-    num_volunteers : int
-        ``V``: expected number of volunteers for a draw.
+        ``K``: number of clients that train in a round. At least K should volunteer on average.
+    num_registered : int
+        Number of clients that the sum of the registrations covers.
     num_members : int (default: 0)
         Members of the committee, each of which adds the rule's noise in full. Without a committee,
         each node adds a share of it.
@@ -101,7 +101,7 @@ class Population:
     frame: Frame
     num_clients: int
     num_participants: int
-    num_volunteers: int
+    num_registered: int
     num_members: int = 0
     excess: float = 1.0
 
@@ -160,6 +160,9 @@ class Rule(ABC):
 
     name: ClassVar[str]
     """The rule's name on the wire."""
+
+    determination: ClassVar[Tries] = Tries()
+    """How many tries an agent chooses from by default."""
 
     vault: ClassVar[str] = VaultName.PAILLIER
     """How its sums are formed if there is no agent: "paillier" or "committee"."""
@@ -235,9 +238,12 @@ class Rule(ABC):
             node's own labels.
         """
 
-    def can_continue(self, num_clients: int, num_volunteers: int) -> bool:
-        """Return whether an epoch of this size can start from the last one's `Settled.state`."""
-        del num_clients, num_volunteers
+    def can_continue(self, num_clients: int, num_participants: int, num_registered: int) -> bool:
+        """Return whether an epoch can start from the last one's `Settled.state`.
+
+        The last sum of that epoch covered `num_clients` of the `num_registered` nodes.
+        """
+        del num_clients, num_participants, num_registered
         return False
 
     def continued(
@@ -263,11 +269,6 @@ class Rule(ABC):
         del frame
         return 1
 
-    def determination(self, num_participants: int) -> Tries:
-        """Return how many tries an agent chooses from by default."""
-        del num_participants
-        return Tries()
-
     def deviations(self, population: Population, number: int) -> NDArray[np.float64] | None:
         """Return the standard deviation of the noise on each slot of a sum; None without noise.
 
@@ -278,18 +279,18 @@ class Rule(ABC):
         del population, number
         return None
 
-    def remark(self, num_clients: int, num_volunteers: int) -> str | None:
+    def remark(self, num_clients: int, num_participants: int) -> str | None:
         """Return why labels do not influence who volunteers in an epoch of this size, or None."""
-        del num_clients, num_volunteers
+        del num_clients, num_participants
         return None
 
-    def sum_budget(self, frame: Frame, num_clients: int, num_volunteers: int) -> int | None:
+    def sum_budget(self, frame: Frame, num_clients: int, num_participants: int) -> int | None:
         """Return how many sums with this epoch's noise a node's label counts may enter.
 
         This is the node's budget. Across epochs, the node adds up the share of it that each sum
         uses, until its label counts change. None if there is no limit.
         """
-        del frame, num_clients, num_volunteers
+        del frame, num_clients, num_participants
         return None
 
     @property
@@ -302,10 +303,10 @@ class Rule(ABC):
         return inf
 
     def privacy(
-        self, frame: Frame, num_clients: int, num_volunteers: int, num_sums: int
+        self, frame: Frame, num_clients: int, num_participants: int, num_sums: int
     ) -> PrivacyBound | None:
         """Return the privacy bound after `num_sums` sums of an epoch; None if sums are exact."""
-        del frame, num_clients, num_volunteers, num_sums
+        del frame, num_clients, num_participants, num_sums
         return None
 
     def to_settings(self) -> dict[str, Any]:

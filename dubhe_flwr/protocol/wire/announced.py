@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from dubhe_flwr.core.determination import volunteers_of
 from dubhe_flwr.protocol.wire.codec import Message, require
 
 EPOCH_ID_BYTES: Final = 16
@@ -51,7 +50,6 @@ class JoinRequest(Message):
     key_bits: int  # size of the Paillier modulus
     max_clients: int  # largest number of clients in a sum; fixes a slot's width
     min_cohort: int  # fewest clients that any decrypted sum covers
-    pool: int = 1  # average number of volunteers for a draw, as a multiple of K
     weighted: bool = False  # whether nodes are weighted by their number of samples
     has_agent: bool = True  # whether agents choose, from sums of label distributions
     vault: str = VaultName.PAILLIER.value  # how sums are formed: a `VaultName`
@@ -64,7 +62,6 @@ class JoinRequest(Message):
         require(not too_long, "The settings of the rule are too long.")
         require(self.num_participants >= self.min_cohort >= 1, "K must be at least min_cohort.")
         require(self.max_clients >= 1, "An epoch must have room for at least one client.")
-        require(1 <= self.pool < 2**31, "Fewer than K clients would volunteer.")
         require(self.vault in set(VaultName), "The vault is not known.")
         require(self.simulated or not self.in_the_clear, "Real nodes must not send in the clear.")
         fits = not (self.has_committee and self.has_agent)
@@ -101,10 +98,6 @@ class JoinRequest(Message):
         It covers at least `min_cohort` clients in any case.
         """
         return max(self.min_cohort, -(-num_joined // 2))
-
-    def num_volunteers(self, num_registered: int) -> int:
-        """Return ``V``: how many registered clients volunteer for a draw, on average."""
-        return volunteers_of(self.pool, self.num_participants, num_registered)
 
 
 def sums_per_agent(num_registered: int) -> int:

@@ -262,7 +262,12 @@ class ParticipateRequest(Message):
     def __post_init__(self) -> None:
         positive = min(self.first_round, self.num_rounds, self.num_tries) >= 1
         require(positive, "There must be at least one round and one try.")
-        require(self.num_rounds * self.num_tries <= MAX_DRAWS, "There must be at most 2^16 draws.")
+        require(self.num_draws <= MAX_DRAWS, "There must be at most 2^16 draws.")
+
+    @property
+    def num_draws(self) -> int:
+        """Number of draws that each node makes."""
+        return self.num_rounds * self.num_tries
 
 
 @dataclass(frozen=True, slots=True)

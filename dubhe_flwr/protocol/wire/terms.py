@@ -34,7 +34,7 @@ class Terms:
         largest_weight = LARGEST_WEIGHT if announced.weighted else 1.0
         continues, most = announced.continues is not None, announced.max_clients
         self.frame = Frame(num_classes, most, largest_weight, continues)
-        if continues and not self.rule.can_continue(most, announced.num_volunteers(most)):
+        if continues and not self.rule.can_continue(most, announced.num_participants, most):
             raise RefusedError("The rule cannot continue an earlier epoch.")
         # Otherwise a server could keep a node busy forever, counting slots or making a key.
         if num_classes > MAX_REGISTRY_LENGTH or announced.key_bits > MAX_KEY_BITS:

@@ -1,6 +1,6 @@
 """Client populations for the tests of prices, and their exchanges over a period."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,13 +77,24 @@ class Federation:
             self.step()
         return self.state.num_sums - 1
 
+    def at_sums(self) -> Floats:
+        """Return the probabilities of all clients at the latest prices, as for another sum."""
+        assert self.weights is not None
+        values = self.design.values(self.state, self.labels, self.weights)
+        return values[:, -1] if self.design.weighted else values.sum(axis=1)
+
+    def for_num_drawn(self) -> "Federation":
+        """Return the same clients, with `num_drawn` as the number of volunteers at sums."""
+        design = replace(self.design, num_volunteers=self.design.num_drawn)
+        return replace(self, design=design)
+
     def probabilities(self) -> Floats:
-        """Return the probabilities of all clients, not rounded to levels."""
+        """Return the probabilities of all clients for a draw, not rounded to levels."""
         assert self.weights is not None
         return self.design.probabilities(self.state, self.labels, self.num_clients, self.weights)
 
     def distance(self, probabilities: Floats | None = None) -> float:
-        """Return the L1 distance between the pool's labels and the target."""
+        """Return the L1 distance between the volunteers' labels and the target."""
         found = self.probabilities() if probabilities is None else probabilities
         labels = found @ self.labels
         wanted = self.design.target or np.full(labels.size, 1.0 / labels.size)

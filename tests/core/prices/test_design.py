@@ -86,17 +86,59 @@ def best_by_dual(federation: Federation) -> Floats:
 @pytest.mark.parametrize("local_skew", [0.0, 1.0])
 @pytest.mark.parametrize("unequal", [False, True])
 def test_the_exchanges_minimise_the_primal(local_skew: float, *, unequal: bool) -> None:
-    """scipy.optimize finds nearly the same probabilities from F and its conditions alone."""
+    """At the sums, scipy.optimize finds nearly the same P from F and its conditions alone."""
     weights = np.random.default_rng(2).uniform(0.5, 2.0, 60) if unequal else None
     design = PriceDesign(4, 5, 18.0, 0.5, local_skew, largest_weight=4.0 if unequal else 1.0)
     federation = Federation(design, skewed(60, 4, seed=1), weights)
     federation.settle()
     assert federation.state.settled
-    found, best = federation.probabilities(), best_by_scipy(federation)
+    found, best = federation.at_sums(), best_by_scipy(federation)
     # With weights the opening gives the covariance, and so c, only roughly.
     assert found == pytest.approx(best, abs=0.04 if unequal else 0.02)
     gain = primal(federation, found)[0] - primal(federation, best)[0]
     assert abs(gain) < (0.02 if unequal else 0.003)
+
+
+@pytest.mark.parametrize("local_skew", [0.0, 1.0])
+@pytest.mark.parametrize("unequal", [False, True])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_draws_nearly_minimise_the_primal_for_fewer_volunteers(
+    local_skew: float, seed: int, *, unequal: bool
+) -> None:
+    """They lose 7 % of what the best P for V' = 13 gains over equal P, although V is 22 at sums.
+
+    They are extrapolated with synthetic clients, so P is not as exact as at the sums.
+    """
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, 60) if unequal else None
+    design = PriceDesign(4, 10, 22.0, 0.5, local_skew, largest_weight=4.0 if unequal else 1.0)
+    federation = Federation(design, skewed(60, 4, seed), weights)
+    federation.settle()
+    aim, found = federation.for_num_drawn(), federation.probabilities()
+    values = (primal(aim, each)[0] for each in (found, best_by_scipy(aim), np.full(60, 13 / 60)))
+    ours, best, equal = values
+    assert abs(ours - best) < 0.07 * (equal - best)
+    assert found.sum() == pytest.approx(13, rel=0.1)
+
+
+def test_draws_follow_from_what_an_epoch_keeps() -> None:
+    """They take no further sum."""
+    design = PriceDesign(4, 10, 22.0, sigma=1.5)
+    federation = Federation(design, skewed(60, 4, seed=1), noise_in_sum=3.0)
+    federation.settle()
+    found = federation.probabilities()
+    assert not np.allclose(found, federation.at_sums(), atol=0.05)
+    federation.state = design.restored(federation.state.as_floats())
+    assert np.array_equal(federation.probabilities(), found)
+
+
+def test_draws_are_at_the_sums_if_these_have_no_more_volunteers() -> None:
+    """If V' is V, the prices are those that minimise the dual already."""
+    design = PriceDesign(10, 100, 110.0)
+    federation = Federation(design, with_emd(1000, 10, 1.0, seed=2))
+    federation.settle()
+    assert design.num_drawn == 110
+    found = federation.probabilities()
+    assert found == pytest.approx(np.clip(federation.at_sums(), found.min(), found.max()))
 
 
 COLD: list[Any] = [
@@ -123,7 +165,7 @@ COLD: list[Any] = [
 def test_a_first_period_takes_few_exchanges(
     population: Any, num_participants: int, most: tuple[int, int], mode: int
 ) -> None:
-    """Without noise the pool is as close to uniform as with all labels known, and V is met."""
+    """Without noise, volunteers are as near to uniform as with all labels known, and V is met."""
     rows = population(7)
     volunteers = min(5.0 * num_participants, 0.6 * len(rows))
     federation = Federation(
@@ -131,9 +173,9 @@ def test_a_first_period_takes_few_exchanges(
     )
     assert federation.settle() <= most[mode]
     assert federation.state.settled
-    best = best_by_dual(federation)
-    assert federation.distance() == pytest.approx(federation.distance(best), abs=0.02)
-    assert federation.probabilities().sum() == pytest.approx(volunteers, rel=0.04)
+    found, best = federation.at_sums(), best_by_dual(federation)
+    assert federation.distance(found) == pytest.approx(federation.distance(best), abs=0.02)
+    assert found.sum() == pytest.approx(volunteers, rel=0.04)
 
 
 @pytest.mark.slow
@@ -142,7 +184,7 @@ def test_a_thousand_classes_are_settled() -> None:
     rows = np.random.default_rng(0).dirichlet(20 * half_normal(1000), 2000)
     federation = Federation(PriceDesign(1000, 20, 100.0), rows)
     assert federation.settle() <= 4
-    assert federation.probabilities().sum() == pytest.approx(100, rel=0.04)
+    assert federation.at_sums().sum() == pytest.approx(100, rel=0.04)
 
 
 @pytest.mark.parametrize("mode", [0, 1])
@@ -156,19 +198,32 @@ def test_an_unusual_target_takes_few_exchanges(mode: int, *, weighted: bool) -> 
     design = PriceDesign(10, 20, 100.0, *MODES[mode], target=target, largest_weight=heaviest)
     federation = Federation(design, rows, weights)
     assert federation.settle() <= 5
-    assert federation.probabilities().sum() == pytest.approx(100, rel=0.04)
-    assert federation.distance() < (0.16 if weighted else 0.87)
+    assert federation.at_sums().sum() == pytest.approx(100, rel=0.04)
+    assert federation.distance(federation.at_sums()) < (0.16 if weighted else 0.87)
 
 
+@pytest.mark.parametrize(
+    ("coverage", "most", "missed"), [(0.3, 0.08, 0.15), (Prices.coverage, 0.16, 0.26)]
+)
 @pytest.mark.parametrize("seed", range(3))
-def test_noise_costs_little_distance(seed: int) -> None:
-    """With a committee's noise, the pool stays within .08 of the optimum, and V within 12 %."""
-    design = PriceDesign(10, 20, 40.0, sigma=1.5)
+def test_noise_costs_little_distance(
+    coverage: float, most: float, missed: float, seed: int
+) -> None:
+    """With a committee's noise, volunteers stay near the optimum in classes and in number.
+
+    The less coverage counts, the more prices depend on what the noise hides. All this holds at the
+    sums and for draws.
+    """
+    design = PriceDesign(10, 20, 40.0, coverage, sigma=1.5)
     rows = with_emd(1000, 10, 1.0, seed)
     federation = Federation(design, rows, noise_in_sum=3.0, seed=seed)
     assert federation.settle() <= 5
-    assert federation.distance() < federation.distance(best_by_dual(federation)) + 0.08
-    assert federation.probabilities().sum() == pytest.approx(40, rel=0.12)
+    for aim, found in (
+        (federation, federation.at_sums()),
+        (federation.for_num_drawn(), federation.probabilities()),
+    ):
+        assert aim.distance(found) < aim.distance(best_by_dual(aim)) + most
+        assert found.sum() == pytest.approx(aim.design.num_volunteers, rel=missed)
 
 
 @pytest.mark.parametrize(("num_clients", "emd"), [(1000, 1.5), (150, 1.0)])
@@ -206,8 +261,8 @@ def test_weights_that_noise_hides_do_not_run_away(seed: int) -> None:
     design = PriceDesign(10, 10, 32.0, largest_weight=4.0, sigma=1.5)
     federation = Federation(design, with_emd(100, 10, 1.5, seed), weights, 3.0, seed)
     federation.settle()
-    assert abs(federation.state.point[-1]) < 20
-    assert federation.probabilities().sum() == pytest.approx(32, rel=0.2)
+    assert abs(federation.state.point[-1]) < 25
+    assert federation.at_sums().sum() == pytest.approx(32, rel=0.2)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 9])
@@ -218,7 +273,7 @@ def test_an_opening_that_hides_unequal_sizes_costs_no_volunteers(seed: int) -> N
     design = PriceDesign(10, 20, 40.0, largest_weight=4.0, sigma=Prices.noise)
     federation = Federation(design, with_emd(1000, 10, 1.0, seed), weights, 3.0, seed)
     assert federation.settle() <= 5
-    assert federation.probabilities().sum() == pytest.approx(40, rel=0.2)
+    assert federation.at_sums().sum() == pytest.approx(40, rel=0.2)
 
 
 def test_many_classes_settle_despite_noise() -> None:
@@ -226,11 +281,11 @@ def test_many_classes_settle_despite_noise() -> None:
     rows = np.random.default_rng(0).dirichlet(20 * half_normal(100), 1000)
     federation = Federation(PriceDesign(100, 20, 40.0, sigma=1.5), rows, noise_in_sum=3.0)
     assert federation.settle() <= 5
-    assert federation.probabilities().sum() == pytest.approx(40, rel=0.35)
+    assert federation.at_sums().sum() == pytest.approx(40, rel=0.35)
 
 
 def test_the_own_mix_is_a_target() -> None:
-    """With the target "own", the pool has the same label mix as all clients."""
+    """With the target "own", volunteers have the same label mix as all clients."""
     rows = with_emd(1000, 10, 1.0, seed=4)
     federation = Federation(PriceDesign(10, 20, 100.0, local_skew=1.0, target="own"), rows)
     federation.settle()
@@ -255,16 +310,23 @@ def test_what_holds_for_any_clients(  # noqa: PLR0917 - one for each strategy
     sigma: float,
     seed: int,
 ) -> None:
-    """P lies within the clamp, and without noise settled prices meet V within 6 %."""
-    design = PriceDesign(num_classes, 6, volunteers * num_clients, sigma=sigma)
+    """P lies within the clamp, and without noise settled prices meet V within 6 %.
+
+    The synthetic clients are right about V, where a sum was taken, and less so farther from it: up
+    to V = 2 D, draws meet D within 30 %.
+    """
+    design = PriceDesign(num_classes, 6, max(6.0, volunteers * num_clients), sigma=sigma)
     rows = skewed(num_clients, num_classes, seed, concentration)
     federation = Federation(design, rows, seed=seed)
     federation.settle()
     found = federation.probabilities()
-    assert found.min() >= 0.02 * volunteers * (1 - 1e-9)
-    assert found.max() <= (1.0 - 0.02 * (1.0 - volunteers)) * (1 + 1e-9)
+    share = design.num_drawn / num_clients
+    assert found.min() >= 0.02 * share * (1 - 1e-9)
+    assert found.max() <= (1.0 - 0.02 * (1.0 - share)) * (1 + 1e-9)
     if federation.state.settled and not sigma:
-        assert found.sum() == pytest.approx(design.num_volunteers, rel=0.06)
+        assert federation.at_sums().sum() == pytest.approx(design.num_volunteers, rel=0.06)
+        if design.num_volunteers <= 2 * design.num_drawn:
+            assert found.sum() == pytest.approx(design.num_drawn, rel=0.3)
 
 
 @given(seed=st.integers(0, 1000), exchanges=st.integers(0, 3), weighted=st.booleans())

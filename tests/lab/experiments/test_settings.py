@@ -121,12 +121,12 @@ def test_everything_reaches_the_protocol() -> None:
 
 
 @pytest.mark.parametrize(("rule", "usual"), [("prices", 1), ("paper", 20)])
-def test_the_rules_own_number_of_tries_keeps_its_pool(rule: str, usual: int) -> None:
-    """Without tries, or with as many as the rule has, the rule decides how many volunteer."""
+def test_the_rules_own_number_of_tries(rule: str, usual: int) -> None:
+    """Without tries, it is the same as with as many as the rule has."""
     default, named = (StudySettings.of(rule=rule, tries=tries) for tries in (None, usual))
     determined = default.protocol_settings().determined
     assert determined == named.protocol_settings().determined
-    assert (determined.number, determined.pool) == (usual, 2 if rule == "prices" else 1)
+    assert determined.number == usual
 
 
 def test_a_method_sets_its_rule() -> None:

@@ -55,15 +55,13 @@ def test_no_two_methods_look_alike(name: str) -> None:
     assert len(set(shown)) == len(named) >= 5
 
 
-def test_the_readme_says_which_method_beats_dubhe() -> None:
-    """Of the methods that see no labels, Active FL leads with Adam, and none with SGD."""
+def test_no_method_beats_dubhe_that_sees_no_labels() -> None:
+    """With any optimizer, Dubhe is ahead of the methods that see losses."""
     shown = rows(tables()["measured"]("digits").tables[0])
     sighted = {name: row for name, row in shown.items() if row[4] == "losses"}
-    for optimizer, beaten_by in enumerate([set(), set(), {"Active FL"}]):
+    for optimizer in range(3):
         own = float(shown["Dubhe"][optimizer])
-        better = {name for name, row in sighted.items() if float(row[optimizer]) > own}
-        assert better == beaten_by
-    assert "With Adam, Active FL beats Dubhe." in TOLD
+        assert all(float(row[optimizer]) < own for row in sighted.values())
 
 
 def test_the_page_describes_the_natural_federations() -> None:

@@ -76,7 +76,7 @@ def test_rounds_per_draw_changes_no_selection() -> None:
     runs = []
     for number in (1, 3, 20):
         options = {"rounds_per_draw": number, "registration_interval": 5}
-        nodes = federation(40, rule=Prices(), num_participants=8, pool=2, **PLAIN, **options)
+        nodes = federation(40, rule=Prices(), num_participants=8, **PLAIN, **options)
         runs.append([(plan.aliases, plan.chosen) for plan in nodes.rounds(1, 8)])
     assert runs[0] == runs[1] == runs[2]
 

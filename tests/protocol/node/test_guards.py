@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.protocol.node.guards import num_draws_of, spend_day, spend_sums
+from dubhe_flwr.protocol.node.guards import spend_day, spend_sums
 from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.announced import JoinRequest
-from dubhe_flwr.protocol.wire.messages import ParticipateRequest
 
 ANNOUNCED = JoinRequest(
     "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3
@@ -52,11 +51,3 @@ def test_daily_limits_start_again_the_next_day(request_: Any, spent: Allowance) 
     assert tomorrow == spend_day(POLICY, Allowance(6), 6, **request_)
     simulated = replace(POLICY, simulated=True)
     assert spend_day(simulated, spent, 5, **request_).day == 5
-
-
-@pytest.mark.parametrize(("num_clients", "price"), [(7, 2), (8, 3), (100, 3)])
-def test_a_draw_for_more_volunteers_counts_more(num_clients: int, price: int) -> None:
-    """A draw for V volunteers counts as V / K, rounded up, by the clients of the sum."""
-    pool = replace(JOINED, announced=replace(ANNOUNCED, pool=3))
-    joined = replace(pool, registered=registered(num_clients))
-    assert num_draws_of(joined, ParticipateRequest(1, 2, 3)) == 6 * price

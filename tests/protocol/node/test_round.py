@@ -6,7 +6,6 @@ from protocol.federation import encrypted, epoch_of, joined, priced, reading_of
 from protocol.nodes import SCALE, Exchanges, federation, next_request, refuses, seal
 from protocol.server import alter, lost
 
-from dubhe_flwr.core.determination import Tries
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire.messages import DetermineRequest
@@ -49,8 +48,16 @@ def test_the_agent_uses_the_rules_price_of_local_skew(local_skew: float, best: i
 
 def test_a_node_does_not_keep_what_all_nodes_have() -> None:
     """If no more nodes are left than are to volunteer, all volunteer, but only in this epoch."""
-    nodes = priced(20, determination=Tries(1, 5), num_participants=10)
-    alter(nodes, Stage.SETTLE, lost, nodes.ids[:8])
+    nodes = priced(20, num_participants=10)
+    alter(nodes, Stage.SETTLE, lost, nodes.ids[:10])
     nodes.play(1)
-    assert reading_of(nodes, nodes.ids[9]).probability == 1.0
-    assert joined(nodes, nodes.ids[9]).budget.probability == 0.0
+    assert reading_of(nodes, nodes.ids[15]).probability == 1.0
+    assert joined(nodes, nodes.ids[15]).budget.probability == 0.0
+
+
+def test_prices_outlast_a_lost_node() -> None:
+    """With 20 nodes there are prices, and there still are if one of them misses the sums."""
+    nodes = priced(20, num_participants=5)
+    alter(nodes, Stage.SETTLE, lost, nodes.ids[:1])
+    nodes.play(1)
+    assert len({reading_of(nodes, node_id).probability for node_id in nodes.ids[1:]}) > 1

@@ -72,7 +72,7 @@ def test_the_description_names_the_thresholds_found() -> None:
 @given(slots=st.lists(st.integers(0, 2), min_size=7, max_size=7), own=st.sampled_from(NODES))
 def test_a_refusal_does_not_depend_on_the_nodes_labels(slots: list[int], own: Own) -> None:
     """Any sum is refused by all nodes or by none, whether or not it contains the node."""
-    population = Population(FRAME, num_clients=5, num_participants=2, num_volunteers=3)
+    population = Population(FRAME, num_clients=5, num_participants=3, num_registered=5)
     if sum(slots) == 5:
         assert isinstance(GIVEN.settle(own, population, None, np.array(slots)), Settled)
     else:

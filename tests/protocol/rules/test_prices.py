@@ -15,7 +15,7 @@ TARGET = (0.4, 0.3, 0.2, 0.1)
 def test_the_budget_limits_the_sums_of_an_epoch() -> None:
     """It is four times the variance, of which an epoch spends at most two thirds.
 
-    Later epochs have more noise; without noise or in too small a pool nothing is counted.
+    Later epochs have more noise; without noise or with too few nodes nothing is counted.
     """
     first, later = Frame(10, 1000), Frame(10, 1000, continues=True)
     assert [Prices().sum_budget(frame, 99, 12) for frame in (first, later)] == [9, 36]
@@ -25,11 +25,11 @@ def test_the_budget_limits_the_sums_of_an_epoch() -> None:
     assert Prices(noise=1.0).num_sums(first) == 2
     exact = Prices(noise=0.0)
     assert (exact.sum_budget(first, 99, 20), exact.num_sums(first)) == (None, 9)
-    assert Prices().sum_budget(first, 99, 11) is Prices().sum_budget(first, 12, 12) is None
+    assert Prices().sum_budget(first, 19, 11) is Prices().sum_budget(first, 12, 12) is None
     bound = Prices().privacy(Frame(10, 1000, 4.0), 99, 40, 6)
     assert bound is not None
     assert bound.epoch < bound.budget
-    assert Prices().privacy(first, 99, 11, 6) is exact.privacy(first, 99, 40, 6) is None
+    assert Prices().privacy(first, 19, 11, 6) is exact.privacy(first, 99, 40, 6) is None
 
 
 def test_the_description_shows_the_settings() -> None:
@@ -89,18 +89,18 @@ def test_labels_enter_no_sum_if_all_nodes_volunteer(num_clients: int, *, enters:
 
 
 @pytest.mark.parametrize(
-    ("rule", "num_clients", "num_volunteers", "why"),
+    ("rule", "num_clients", "num_participants", "why"),
     [
-        (Prices(), 19, 11, "A pool of 11 volunteers out of 19 nodes .* noise would drown"),
-        (Prices(), 6, 8, "A pool of 6 volunteers out of 6 nodes .* below 12, noise would drown"),
+        (Prices(), 19, 11, "19 nodes are too few .* fewer than 20, and K below 12, noise would"),
+        (Prices(), 6, 8, "6 nodes are too few .* fewer than 20, and K below 12, noise would"),
         (Prices(), 12, 12, None),
         (Prices(noise=0), 6, 8, None),
         (Prices(), 20, 12, None),
     ],
 )
 def test_a_remark_says_that_chance_selects(
-    rule: Prices, num_clients: int, num_volunteers: int, why: str | None
+    rule: Prices, num_clients: int, num_participants: int, why: str | None
 ) -> None:
-    """It names the reason, and no more volunteers than there are nodes."""
-    remark = rule.remark(num_clients, num_volunteers)
+    """It names the reason."""
+    remark = rule.remark(num_clients, num_participants)
     assert remark is None if why is None else re.search(why, remark or "")

@@ -25,7 +25,7 @@ def check_epochs(counts: NDArray[np.int64], num_rounds: int, **settings: Any) ->
     usual: dict[str, Any] = {"rule": Prices(), "num_participants": 8, "simulation": "plain"}
     settings = usual | settings
     nodes, rows = dubhe(counts, registration_interval=2, tries=None, **settings), counts.tolist()
-    default = settings["rule"].determination(settings["num_participants"])
+    default = settings["rule"].determination
     tries = settings.get("determination", default).number
     plain_nodes: list[reference_prices.Node] = []
     lengths, last = [], None
@@ -58,7 +58,7 @@ def check_epochs(counts: NDArray[np.int64], num_rounds: int, **settings: Any) ->
     ("counts", "given"),
     [
         (skewed_counts(40), {"simulation": "encrypted"}),
-        (skewed_counts(40), {"determination": Tries(5, 3), "simulation": "encrypted"}),
+        (skewed_counts(40), {"determination": Tries(5), "simulation": "encrypted"}),
         (skewed_counts(50, 10), {"rule": Prices(0.1, 1.0)}),
         (skewed_counts(50, 10), {"rule": Prices(0.1, 1.0, "own", noise=0.0)}),
         (UNEQUAL, {"equal_weights": False}),
@@ -69,7 +69,7 @@ def check_epochs(counts: NDArray[np.int64], num_rounds: int, **settings: Any) ->
     ],
     ids=[
         *("usual", "tries", "ten classes", "own mix without noise", "unequal"),
-        *("unequal with a target", "too small a pool", "all alike without noise", "all wanted"),
+        *("unequal with a target", "too few nodes", "all alike without noise", "all wanted"),
     ],
 )
 def test_sets_match_the_second_implementation(
@@ -84,5 +84,5 @@ def test_a_spent_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in ((prices, "_WARM_FACTOR"), (reference_prices, "LATER")):
         monkeypatch.setattr(module, name, 1.0)  # or it would take many epochs
     rule, most = Prices(noise=1.2), 5
-    lengths = check_epochs(UNEQUAL, 8, rule=rule, equal_weights=False, determination=Tries(1, 3))
+    lengths = check_epochs(UNEQUAL, 12, rule=rule, equal_weights=False)
     assert sum(lengths) > most

@@ -71,7 +71,7 @@ def test_a_rule_works_with_a_registration_alone() -> None:
     frame = Frame(4, 9)
     assert (Rule.settlement_slots(rule, frame), Rule.num_sums(rule, frame)) == (None, 1)
     assert (rule.target, rule.hides_clients) == (None, False)
-    assert (rule.can_continue(9, 3), rule.sum_budget(frame, 9, 3), rule.heaviest) == (
+    assert (rule.can_continue(9, 3, 9), rule.sum_budget(frame, 9, 3), rule.heaviest) == (
         False,
         None,
         inf,

@@ -30,7 +30,6 @@ PARTICIPATE = example("participate request")
     [
         (JOIN, {"rule": "a" * 2**16, "rule_settings": " " * 2**16}),
         (JOIN, {"num_participants": 1, "min_cohort": 1, "max_clients": 1}),
-        (JOIN, {"pool": 2**31 - 1}),
         (PARTICIPATE, {"num_rounds": 2**8, "num_tries": 2**8}),
         (example("settle request").rule_sum, {"num_clients": 1, "number": 0}),
         (example("keygen request"), {"roster": Roster(b"", (), b"", b"")}),

@@ -138,7 +138,7 @@ class RecycledNodes:
         if self.num_real == len(self.ids):
             return []
         assert self._announced is not None  # noqa: S101 - nodes join before they draw
-        wanted = self._announced.num_volunteers(len(self.ids))
+        wanted = self._announced.num_participants
         rng = generator(batch.header.sequence, "bench", "draws")
         number = min(_DISTINCT_DRAWS, len(self.ids) - self.num_real)
         shape = (number, request.num_rounds, request.num_tries)

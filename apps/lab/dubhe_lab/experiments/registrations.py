@@ -21,12 +21,12 @@ from dubhe_flwr.rules import Own, Population, Prices, Settled
 
 def has_lasting_noise(settings: Settings, num_clients: int) -> bool:
     """Return whether clients draw by noisy prices, without an agent that makes up for the noise."""
-    rule, volunteers = settings.rule, settings.announced(seed=0).num_volunteers(num_clients)
+    rule = settings.rule
     return (
         isinstance(rule, Prices)
         and rule.noise != 0.0
         and not settings.determined.has_agent
-        and rule.can_continue(num_clients, volunteers)
+        and rule.can_continue(num_clients, settings.num_participants, num_clients)
     )
 
 
@@ -45,7 +45,7 @@ def registrations(
         terms.frame,
         num_clients,
         announced.num_participants,
-        announced.num_volunteers(num_clients),
+        num_clients,
         terms.vault.num_members,
     )
     sizes = label_counts.sum(axis=1).tolist()

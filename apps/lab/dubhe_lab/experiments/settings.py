@@ -125,8 +125,7 @@ class SelectionSettings(CommandSettings):
     @property
     def determined(self) -> Tries:
         """The tries among which an agent chooses."""
-        usual = self.chosen_rule.determination(self.num_participants)
-        return usual if self.tries in {None, usual.number} else Tries(self.tries)
+        return self.chosen_rule.determination if self.tries is None else Tries(self.tries)
 
     @property
     def chosen_rule(self) -> Rule:

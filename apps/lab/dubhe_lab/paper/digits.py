@@ -43,8 +43,8 @@ _MAIN: Final = (
 )
 _METHODS: Final = (
     *_MAIN,
-    Method("dubhe", local_skew=0.3),
-    Method("dubhe", local_skew=1.0, coverage=0.1),
+    Method("dubhe", coverage=0.3),
+    Method("dubhe", coverage=0.1, local_skew=1.0),
 )
 _DRAWN: Final = (
     *map(Method, ("random", "powd")),

@@ -9,7 +9,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.determination import volunteers_of
 from dubhe_flwr.core.distribution import distance_to_uniform, label_distribution
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol.node.memory import LabelBudget
@@ -38,7 +37,7 @@ _EPOCHS: Final = {"full": 10, "small": 2}
 _COLUMNS: Final = (
     "clients, ten classes",
     "sums in\nan epoch",
-    "distance of the pool\nfrom uniform",
+    "volunteers' distance\nfrom uniform",
     "if all took the\nlatest prices",
     "nodes that spent\ntheir budget",
 )
@@ -63,16 +62,15 @@ def _measure(
 ) -> Measured:
     """Return means over all epochs after the first; one client in twenty is new in each."""
     (number, participants, emd), rng, rule = federation, generator(seed, _KIND), Prices()
-    volunteers = volunteers_of(rule.determination(participants).pool, participants, number)
     proportions = half_normal_proportions(_CLASSES, 10.0)
     counts = client_distributions(2 * number, proportions, emd, rng)
     frame = Frame(_CLASSES, number)
-    first = Population(frame, number, participants, volunteers, COMMITTEE_SIZE)
+    first = Population(frame, number, participants, number, COMMITTEE_SIZE)
     later = replace(first, frame=replace(frame, continues=True))
     owns = [Own(row, rng=rng) for row in counts]
     openings = np.array([rule.contribution(own, first) for own in owns])
     of_first, cost = (
-        1.0 / (rule.sum_budget(each.frame, number, volunteers) or 1) for each in (first, later)
+        1.0 / (rule.sum_budget(each.frame, number, participants) or 1) for each in (first, later)
     )
     budgets, present, found = [LabelBudget()] * len(owns), np.arange(number), []
     state: tuple[float, ...] = ()

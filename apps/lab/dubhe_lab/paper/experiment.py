@@ -76,8 +76,6 @@ class PaperSettings(CommandSettings):
 class Method:
     """A selection method: one of `METHODS`, with its own tries H or prices.
 
-    The name shows the price of local skew, but not the price of coverage.
-
     Examples
     --------
     >>> print(Method("dubhe-paper", tries=10), Method("dubhe", local_skew=1.0), sep="; ")
@@ -105,6 +103,7 @@ class Method:
     def __str__(self) -> str:
         settings = [
             None if self.tries is None else f"H={self.tries}",
+            None if self.coverage is None else f"coverage {self.coverage:g}",
             None if self.local_skew is None else f"local skew {self.local_skew:g}",
         ]
         return ", ".join([self.name, *filter(None, settings)])
@@ -112,6 +111,8 @@ class Method:
 
 _LATER: Final[Mapping[str, Any]] = {"local_loss": "plain", "proximal": 0.0}
 """The settings that the first stored cells lack, and their defaults."""
+_OF_PRICES: Final = ("coverage", "local_skew", "target")
+"""Settings that the paper's rule does not have."""
 
 
 def deciding(settings: CommandSettings) -> dict[str, Any]:
@@ -121,7 +122,12 @@ def deciding(settings: CommandSettings) -> dict[str, Any]:
     stored cells stay the same.
     """
     given = settings.flat()
-    return {name: value for name, value in given.items() if _LATER.get(name, ...) != value}
+    unused = _OF_PRICES if given.get("rule") == "paper" else ()
+    return {
+        name: value
+        for name, value in given.items()
+        if name not in unused and _LATER.get(name, ...) != value
+    }
 
 
 def identity(

@@ -47,7 +47,13 @@ _Gained: TypeAlias = Mapping[_Place, Mapping[str, Sequence[float]]]
 
 def _cell(place: _Place, method: Method, seed: int, options: PaperSettings) -> Cell:
     rho, emd, num_participants = place
-    given = {"rho": rho, "emd": emd, "num_clients": _CLIENTS, "num_participants": num_participants}
+    given = {
+        "rho": rho,
+        "emd": emd,
+        "num_clients": _CLIENTS,
+        "num_participants": num_participants,
+        "coverage": 0.3,
+    }
     return digits_cell(method, seed, options, **given)
 
 
