@@ -48,7 +48,7 @@ def spoiling(stage: str, reply: Any) -> Any:
     [
         (Paper((1, 2, 10)), Tries(10), 26),
         (Prices(), Tries(1), 16),
-        pytest.param(Prices(), Tries(10), 30, marks=pytest.mark.slow),
+        pytest.param(Prices(), Tries(10), 28, marks=pytest.mark.slow),
     ],
     ids=lambda value: str(getattr(value, "name", value)),
 )

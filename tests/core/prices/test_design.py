@@ -183,7 +183,7 @@ def test_a_thousand_classes_are_settled() -> None:
     """Prices settle for a thousand classes, where only the latest exchange is fitted by class."""
     rows = np.random.default_rng(0).dirichlet(20 * half_normal(1000), 2000)
     federation = Federation(PriceDesign(1000, 20, 100.0), rows)
-    assert federation.settle() <= 4
+    assert federation.settle() <= 5
     assert federation.at_sums().sum() == pytest.approx(100, rel=0.04)
 
 

@@ -162,20 +162,20 @@ def test_the_papers_rule_selects_uniform_data(options: dict[str, Any], largest_e
 @pytest.mark.parametrize(
     ("num_clients", "num_participants", "num_rounds", "largest_emd"),
     [
-        (300, 20, 40, 0.42),
-        pytest.param(1000, 20, 40, 0.5, marks=pytest.mark.slow),
-        pytest.param(1000, 100, 12, 0.22, marks=pytest.mark.slow),
+        (300, 20, 40, 0.33),
+        pytest.param(1000, 20, 40, 0.37, marks=pytest.mark.slow),
+        pytest.param(1000, 100, 12, 0.16, marks=pytest.mark.slow),
     ],
 )
 def test_the_defaults_select_uniform_data_from_many_clients(
     num_clients: int, num_participants: int, num_rounds: int, largest_emd: float
 ) -> None:
-    """K = 20 reached 0.38 and 0.47, where random selection has 0.65, and K = 100 reached 0.20."""
+    """K = 20 reached 0.30 and 0.34, where random selection has 0.65, and K = 100 reached 0.14."""
     mean_emd, reached = dubhe_at_full_size(
         num_clients=num_clients, num_participants=num_participants, num_rounds=num_rounds
     )
     assert mean_emd <= largest_emd
-    assert reached >= 0.3
+    assert reached >= 0.2
 
 
 def test_a_study_refuses_methods_that_need_losses() -> None:

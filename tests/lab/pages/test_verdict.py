@@ -89,7 +89,7 @@ def test_the_page_tells_what_mnist_gained() -> None:
 def test_the_page_tells_what_the_formula_predicts_on_mnist() -> None:
     """Gains elsewhere lie between a third of what the formula predicts and double."""
     folder = ROOT / "docs" / "side_by_side" / "cells" / "training"
-    file = next(folder.glob("mnist-10-1.5-dubhe-seed-0-*.json"))
+    file = next(folder.glob("mnist-10-1.5-dubhe-coverage-0.3-seed-0-*.json"))
     config = json.loads(file.read_text(encoding="utf-8"))["cell"]["config"]
     federation = FederationSettings.of(**{name: config[name] for name in FEDERATION})
     found = study(federation.draw("mnist", 10).label_counts, num_participants=20, key_bits=512)
