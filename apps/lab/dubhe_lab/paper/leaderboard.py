@@ -59,6 +59,7 @@ _METHODS: Final = (
 )
 _USUAL: Final = Method("dubhe")
 _COVERING: Final = Method("dubhe", coverage=0.3)
+"""Dubhe as in the stored runs on larger images, which are older than its default."""
 _LIKE_CLIENTS: Final = Method("dubhe", coverage=0.1, local_skew=1.0)
 """The documentation's advice for optimizers that suffer from the skew of single clients."""
 _LOOKS: Final = method_looks(list(map(str, (*_METHODS, _USUAL, _COVERING, _LIKE_CLIENTS))))

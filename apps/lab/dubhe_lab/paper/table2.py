@@ -31,6 +31,7 @@ _TRIES: Final = {"full": (1, 2, 5, 10, 20), "small": (1, 10)}
 _BASELINES: Final = (Method("random"), Method("greedy"))
 _USUAL: Final = Method("dubhe")
 _COVERING: Final = Method("dubhe", coverage=0.3)
+"""Dubhe as in the stored runs on larger images, which are older than its default."""
 _ROUNDS: Final = {"full": 100, "small": 20}
 _SEEDS: Final = (0, 1, 2)
 
