@@ -166,19 +166,37 @@ def steered(seed: int, orders: Sequence[Sequence[int]] = ORDERS) -> tuple[float,
     return error_of_guess(logs, prior, labels), named, guessed
 
 
+def bits_told(levels: Floats, num_draws: int, *others: Floats) -> float:
+    """Return what a node's draws tell about its level, with each of several sets of levels."""
+    kinds, sizes = np.unique(np.column_stack([levels, *others]), axis=0, return_counts=True)
+    prior = sizes / sizes.sum()
+    likely = prior[None]
+    for chances in kinds.T:
+        counted = binom.pmf(np.arange(num_draws + 1)[:, None], num_draws, chances)
+        likely = (likely[:, None] * counted).reshape(-1, len(prior))
+    seen, kept = likely.sum(axis=1, keepdims=True), likely > 1e-300
+    return float(np.sum(likely[kept] * np.log2(likely[kept] / (prior * seen)[kept])))
+
+
 class TestAWatchedNode:
     """A server counts how often a node volunteers."""
 
     def test_what_draws_tell(self) -> None:
         """A node has one of 16 levels: after any number of draws, that is at most 4 bits."""
-        levels, sizes = np.unique(settle().round(9), return_counts=True)
-        assert 8 <= len(levels) <= 16
-        prior = sizes / sizes.sum()
+        levels = settle().round(9)
+        assert 8 <= len(np.unique(levels)) <= 16
         for num_draws, bits in ((20, 1.2), (50, 1.6), (1000, 2.6)):
-            likely = prior * binom.pmf(np.arange(num_draws + 1)[:, None], num_draws, levels)
-            seen = likely.sum(axis=1, keepdims=True)
-            kept = likely > 1e-300
-            told = np.sum(likely[kept] * np.log2(likely[kept] / (prior * seen)[kept]))
+            assert bits_told(levels, num_draws) == pytest.approx(bits, abs=0.1)
+
+    def test_what_draws_tell_a_server_that_changes_k(self) -> None:
+        """A node keeps its P relative to K / N, so each K reads another part of the levels best.
+
+        This is the worst pair of five numbers from 2 to 99.
+        """
+        levels = settle().round(9)
+        for num_draws, bits in ((20, 1.6), (50, 2.0), (1000, 2.8)):
+            more = np.minimum(1.0, levels * 99 / K)
+            told = bits_told(levels, num_draws // 2, more)
             assert told == pytest.approx(bits, abs=0.1)
 
     def test_a_server_that_steers_prices_asks_what_it_wants(self) -> None:

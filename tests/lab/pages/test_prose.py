@@ -80,6 +80,9 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "has 0.46 in the one trial that it got",
         ),
         f"{ADVERSARY}prices.py::test_what_draws_tell": ("| 1.2, 1.6, 2.6 bits about the node",),
+        f"{ADVERSARY}prices.py::test_what_draws_tell_a_server_that_changes_k": (
+            "or 1.6, 2.0, 2.8 if the server changes K halfway",
+        ),
         f"{ADVERSARY}prices.py::test_random_selection_is_at_three_fifths": (
             "at distance 0.22 from uniform, as without the lie (0.617 without prices)",
         ),
