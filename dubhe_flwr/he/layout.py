@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dubhe_flwr.errors import DecryptionError, SettingsError
 from dubhe_flwr.he.public_key import HEADROOM_BITS, check_key_bits, ciphertext_bytes
 
-MAX_SLOT_BITS = 62  # every sum, and the bound it is compared with, fits in a signed 64-bit integer
+MAX_SLOT_BITS = 60  # pads add modulo 2^61 - 1 and leave room for negative numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Slots:
             raise SettingsError(f"{self} holds nothing: number and largest must be at least 1.")
 
     def check_bits(self, max_clients: int) -> None:
-        """Raise `SettingsError` if sums over this number of clients could exceed 62 bits."""
+        """Raise `SettingsError` if sums over this number of clients could exceed 60 bits."""
         if (max_clients * self.largest).bit_length() > MAX_SLOT_BITS:
             raise SettingsError(
                 f"The sums of {max_clients} clients over {self} have more than {MAX_SLOT_BITS} "
@@ -100,7 +100,7 @@ class Layout:
     Raises
     ------
     SettingsError
-        If the key size is invalid, or sums could exceed 62 bits.
+        If the key size is invalid, or sums could exceed 60 bits.
 
     Examples
     --------
