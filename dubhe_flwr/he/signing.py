@@ -25,12 +25,17 @@ class TrustedKeys:
     Raises
     ------
     SettingsError
-        If there are no keys, a key occurs twice, or one is not a public Ed25519 key.
+        If there are no keys, a key occurs twice, or something is not a public Ed25519 key.
     """
 
     __slots__ = ("_ranks",)
 
     def __init__(self, public_keys: Iterable[Ed25519PublicKey]) -> None:
+        if not isinstance(public_keys, Iterable) or isinstance(public_keys, str | bytes):
+            raise SettingsError(
+                f"trusted_keys is a {type(public_keys).__name__}; read the keys from a file with "
+                "load_trusted_keys."
+            )
         keys = list(public_keys)
         if not keys:
             raise SettingsError("trusted_keys is empty; give the public keys of all nodes.")

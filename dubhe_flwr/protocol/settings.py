@@ -156,15 +156,7 @@ class Settings:
     @cached_property
     def trusted(self) -> TrustedKeys | None:
         """The trusted signing keys, if the server knows them."""
-        keys = self.trusted_keys
-        if keys is None:
-            return None
-        if not isinstance(keys, Iterable) or isinstance(keys, str | bytes):
-            raise SettingsError(
-                f"trusted_keys is a {type(keys).__name__}; read the keys from a file with "
-                "load_trusted_keys."
-            )
-        return TrustedKeys(keys)
+        return None if self.trusted_keys is None else TrustedKeys(self.trusted_keys)
 
     @property
     def least_nodes(self) -> int:
