@@ -42,6 +42,14 @@ def lock(descriptor: int, *, waits: bool) -> bool:
     return True
 
 
+def release(descriptor: int) -> None:
+    """Unlock and close a file; closing it would not unlock it if a forked process has it, too."""
+    with suppress(OSError):
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
 def _flush_folder(path: Path) -> None:
     """Flush the new name to the disk; Windows and some network file systems cannot."""
     with suppress(OSError):

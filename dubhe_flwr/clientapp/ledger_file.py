@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from flwr.app import Context
 
-from dubhe_flwr.adapter.durable import lock, replacing
+from dubhe_flwr.adapter.durable import lock, release, replacing
 from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.errors import MalformedMessageError, RefusedError
 from dubhe_flwr.protocol.node.memory import Ledger
@@ -53,7 +53,7 @@ def open_ledger(folder: Path, identity: str = "") -> Iterator[tuple[Ledger, Save
 
         yield before, save
     finally:
-        os.close(descriptor)
+        release(descriptor)
 
 
 def _wait_for(descriptor: int, folder: Path) -> None:

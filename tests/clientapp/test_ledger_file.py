@@ -3,8 +3,10 @@
 import errno
 import os
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from threading import Thread
+from time import sleep
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from apis import node_context
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord
 
+from dubhe_flwr.adapter.durable import lock
 from dubhe_flwr.clientapp.ledger_file import ledger_name, open_ledger
 from dubhe_flwr.clientapp.node import Node
 from dubhe_flwr.errors import DailyLimitError, RefusedError, SettingsError, StaleMessageError
@@ -142,6 +145,19 @@ def test_nodes_that_share_a_folder_do_not_wait_for_each_other(tmp_path: Path) ->
         other.start()
         other.join(timeout=60.0)
         assert not other.is_alive()
+
+
+def test_a_process_that_label_counts_forked_does_not_keep_the_lock(tmp_path: Path) -> None:
+    """A data loader's workers may live on; the node's next request would wait until they end."""
+    worker = get_context("fork").Process(target=sleep, args=(60,))
+    with open_ledger(tmp_path):
+        worker.start()
+    file = os.open((tmp_path / ledger_name("")).with_suffix(".lock"), os.O_RDWR)
+    try:
+        lock(file, waits=False)
+    finally:
+        os.close(file)
+        worker.kill()
 
 
 def test_the_current_label_counts_are_remembered_without_a_folder() -> None:
