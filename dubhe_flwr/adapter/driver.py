@@ -56,9 +56,10 @@ class SelectionDriver:
     """Runs a selector around a wrapped strategy, over any transport.
 
     `metrics` describes the last selection, for Flower's Result or History: how many clients
-    trained, what share of all clients this process has selected so far, how many bytes were sent,
-    and how many seconds the round waited. On real nodes, coming rounds are planned while clients
-    train, unless `own_eligible` returns a function that decides at the moment of each selection.
+    trained, what share of all clients was selected since the run began or was resumed, how many
+    bytes were sent, and how many seconds the round waited. On real nodes, coming rounds are planned
+    while clients train, unless `own_eligible` returns a function that decides at the moment of each
+    selection.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class SelectionDriver:
         server_round, run = _checked_round(server_round), self.run
         if server_round <= 1:  # Flower begins a run, perhaps with other nodes
             self._nodes = SimulatedNodes()
+            self._selected.clear()
             warn_once.cache_clear()
             self.stop()
             self._ahead = PlansAhead(self.selector, self.options.stage_timeout)

@@ -25,7 +25,7 @@ def run(num_rounds: int, on_selection: Any) -> tuple[Any, Any]:
 def test_selection_metrics_join_those_the_app_reports() -> None:
     """The result has the app's and the selection's metrics; coverage rises; the callback agrees."""
     seen: list[tuple[Plan, float]] = []
-    _, metrics = run(4, lambda plan, seconds: seen.append((plan, seconds)))
+    strategy, metrics = run(4, lambda plan, seconds: seen.append((plan, seconds)))
     assert [plan.server_round for plan, _ in seen] == list(metrics) == [1, 2, 3, 4]
     covered = set()
     for (plan, seconds), told in zip(seen, metrics.values(), strict=True):
@@ -35,6 +35,8 @@ def test_selection_metrics_join_those_the_app_reports() -> None:
         assert told["selection-coverage"] == len(covered) / 9
         assert told["selection-seconds"] == seconds
         assert told["selection-bytes"] == plan.bytes_up + plan.bytes_down
+    second = strategy.start(TRAIN.grid(num_nodes=9), ArrayRecord(MODEL), num_rounds=1)
+    assert second.train_metrics_clientapp[1]["selection-coverage"] == 3 / 9
 
 
 def test_known_labels_measures_the_distances() -> None:
