@@ -103,7 +103,7 @@ class SelectionDriver:
             self._ahead = PlansAhead(self.selector, self.options.stage_timeout)
         self._reach = present, send
         server_round = run.begin_round(server_round)
-        if run.plan is None:
+        if run.plan is None or not present():
             self._wait_for_nodes(present, patience)
         begin = time.perf_counter()
         planned = self._ahead.take(server_round)
@@ -218,7 +218,11 @@ class SelectionDriver:
     def _wait_for_nodes(
         self, present: Callable[[], Sequence[int]], patience: Callable[[], float]
     ) -> None:
-        """Wait until the expected nodes are connected, up to `wait_timeout`."""
+        """Wait until the expected nodes are connected, up to `wait_timeout`.
+
+        If a later round finds no node connected, it waits too: the connection may be broken, and
+        the remaining rounds would otherwise be skipped one right after the other.
+        """
         expected, there = self.expected_nodes, len(present())
         seconds = self.options.wait_timeout if patience() else 0.0
         begin = last_came = time.monotonic()
