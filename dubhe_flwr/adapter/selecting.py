@@ -32,7 +32,7 @@ class Selecting(Generic[StrategyT]):
     """Wraps a strategy, which trains and aggregates the clients that a selector chooses.
 
     The base of both `Selection` strategies. Subclasses may override `eligible` to leave nodes out
-    of a round; the option `on_selection` receives each plan.
+    of a round; the option `on_selection`, or a method of that name, receives each plan.
 
     Parameters
     ----------
@@ -64,6 +64,8 @@ class Selecting(Generic[StrategyT]):
                 raise SettingsError(
                     f"{type(layer).__name__} already selects; wrap the strategy inside it instead."
                 )
+        if options.on_selection is None and hasattr(type(self), "on_selection"):
+            options = replace(options, on_selection=self.on_selection)
         self.strategy = strategy
         self.driver = SelectionDriver(strategy, selector, options, self.own_eligible)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from apis import MODEL, TRAIN
+from apis import MODEL, SELECTION, TRAIN
 from flwr.app import ArrayRecord
 
 from dubhe_flwr.core.distribution import distance_to_uniform, global_distribution
@@ -63,6 +63,18 @@ def test_an_unfit_table_of_label_counts_is_refused() -> None:
     with pytest.raises(SettingsError, match="2 rows, and none for client '3'"):
         tell(Plan(1, (5,), ("3",)), 0.1)
     assert tell(Plan(1, (5,), ("3",), fallback=True), 0.1) == {}
+
+
+def test_on_selection_may_be_a_method() -> None:
+    """A subclass that defines it need not pass it on."""
+
+    class Own(TRAIN.ours.Dubhe):  # type: ignore[misc, name-defined]
+        def on_selection(self, plan: Plan, _seconds: float) -> dict[str, float]:
+            return {"own": plan.server_round}
+
+    strategy = Own(TRAIN.wrapped(), **SELECTION)
+    strategy.select(1, TRAIN.grid())
+    assert strategy.driver.metrics["own"] == 1
 
 
 def test_on_selection_must_be_a_function() -> None:
