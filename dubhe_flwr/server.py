@@ -72,7 +72,8 @@ class Selection(Selecting[Strategy], Strategy):
         present = [clients[node_id] for node_id in plan.participants if node_id in clients]
         chosen = SelectedClients(self._noticed(present))
         instructions = self.strategy.configure_fit(plan.server_round, parameters, chosen)
-        self.driver.training_begins([getattr(client, "node_id", 0) for client, _ in instructions])
+        node_ids = [getattr(client, "node_id", 0) for client, _ in instructions]
+        self.driver.training_begins(node_ids, [client.node_id for client in present])
         return instructions
 
     def _noticed(self, clients: Sequence[Any]) -> list[Any]:

@@ -171,7 +171,8 @@ class Selection(Selecting[Strategy], Strategy):
         with training_all_nodes(self.strategy, len(plan.participants)):
             made = self.strategy.configure_train(plan.server_round, arrays, config, selected)
             messages = list(made)
-        self.driver.training_begins([message.metadata.dst_node_id for message in messages])
+        node_ids = [message.metadata.dst_node_id for message in messages]
+        self.driver.training_begins(node_ids, plan.participants)
         return messages
 
     def aggregate_train(

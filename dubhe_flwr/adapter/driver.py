@@ -165,13 +165,12 @@ class SelectionDriver:
         plan = self.run.plan
         return plan is not None and plan.fallback and not plan.participants
 
-    def training_begins(self, node_ids: Sequence[int]) -> None:
+    def training_begins(self, node_ids: Sequence[int], given: Sequence[int]) -> None:
         """Note who trains; planning ahead begins once these nodes' messages are pushed.
 
-        Warns once if the wrapped strategy does not train exactly the selected nodes.
+        Warns once if the wrapped strategy does not train exactly the nodes that it was given.
         """
-        selected = self.run.plan.participants if self.run.plan is not None else ()
-        if sorted(node_ids) != sorted(selected):
+        if sorted(node_ids) != sorted(given):
             warn_once(_TRAINS_OTHERS)
         self._ahead.expect(len(node_ids))
 

@@ -379,6 +379,20 @@ def test_a_strategy_that_resamples_is_logged(api: Api, caplog: pytest.LogCapture
     assert strategy.driver.metrics["selection-clients"] == 3
 
 
+def test_a_node_that_leaves_after_its_selection_is_not_blamed_on_the_strategy(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The ClientManager no longer has it, so the wrapped strategy cannot train it."""
+    manager = managed(FIT.grid())
+
+    def leave(plan: Any, _seconds: float) -> None:
+        manager.unregister(manager.all()[str(plan.participants[0])])
+
+    strategy = FIT.dubhe(**PLAIN, on_selection=leave)
+    assert len(strategy.configure_fit(1, initial_parameters(), manager)) == 5
+    assert "the wrapped strategy" not in caplog.text
+
+
 class OwnStart(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
     """Runs the rounds by itself, like Flower's advanced-pytorch example, and counts clients."""
 
