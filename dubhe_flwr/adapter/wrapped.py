@@ -14,6 +14,7 @@ from dubhe_flwr.errors import CheckpointError, SettingsError
 _KEPT = frozenset(
     {
         "accountant",
+        "clip_norm",
         "clipping_norm",
         "current_arrays",
         "current_bst",

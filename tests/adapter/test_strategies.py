@@ -112,6 +112,14 @@ def test_privacy_wrappers_work_outside(
     assert not untouched.batches
 
 
+def test_the_norm_of_the_older_adaptive_wrapper_survives() -> None:
+    """It changes in each round, under a name of its own."""
+    first, second = (FIT.flower.DPFedAvgAdaptive(FIT.wrapped(), 6) for _ in range(2))
+    first.clip_norm = 0.3
+    FIT.dubhe(second).load_state_dict(FIT.dubhe(first).state_dict())
+    assert second.clip_norm == 0.3
+
+
 def test_a_skipped_round_is_not_aggregated() -> None:
     """Adaptive clipping divides by the number of replies; with no node connected, none come."""
     wrapper = TRAIN.private("ServerSideAdaptive", TRAIN.wrapped())
