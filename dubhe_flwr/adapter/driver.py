@@ -17,6 +17,7 @@ from dubhe_flwr.adapter.arguments import Options
 from dubhe_flwr.adapter.exchanges import Exchanges, counted, log_plan
 from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.adapter.resume import Run
+from dubhe_flwr.adapter.wrapped import min_available
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Plan, Replies
 from dubhe_flwr.protocol.log import warn_once
@@ -71,8 +72,8 @@ class SelectionDriver:
     ) -> None:
         self.selector = selector
         self.options = options
-        expected = options.expected_nodes
-        self.expected_nodes = selector.num_participants if expected is None else expected
+        needed = max(selector.num_participants, min_available(wrapped))
+        self.expected_nodes = needed if options.expected_nodes is None else options.expected_nodes
         self.run = Run(wrapped, selector, options)
         self._own_eligible = own_eligible
         self._nodes = SimulatedNodes()

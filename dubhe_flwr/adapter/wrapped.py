@@ -136,6 +136,12 @@ def call_start(start: Callable[..., Any], flowers: Any, *given: Any, **own: Any)
     return start(*given[:num_placed], **own)
 
 
+def min_available(strategy: Any) -> int:
+    """Return how many connected nodes a strategy of either API waits for."""
+    names = ("min_available_nodes", "min_available_clients")
+    return max(int(vars(layer).get(name, 0)) for layer in layers(strategy) for name in names)
+
+
 @contextmanager
 def training_all_nodes(strategy: Any, num_nodes: int) -> Iterator[None]:
     """Let a Message API strategy train all nodes of its Grid.
