@@ -123,8 +123,9 @@ class Selection(Selecting[Strategy], Strategy):
         """Return who trains in a round, for your own training loop.
 
         Call it once for each round, counting from 1; round 1 begins a run, in which all nodes
-        register. Your loop sends, aggregates and saves the model itself, so leave out
-        `checkpoint_dir` and save `state_dict()` with the model.
+        register. Your loop sends messages and saves the model itself, so leave out
+        `checkpoint_dir` and save `state_dict()` with the model. A round counts as done once
+        `aggregate_train` was called. After `load_state_dict`, count from 1 again.
 
         Parameters
         ----------
