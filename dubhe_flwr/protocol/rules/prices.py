@@ -284,7 +284,7 @@ class Prices(Rule):
         return PriceDesign(
             population.frame.num_classes,
             population.num_participants,
-            float(self._volunteers(population.num_registered, population.num_participants)),
+            self._volunteers(population.num_registered, population.num_participants),
             self.coverage,
             self.local_skew,
             self.target,  # type: ignore[arg-type]  # a tuple, or "own"
