@@ -59,7 +59,7 @@ class PriceDesign:
         ``K``, at least 2.
     num_volunteers : float
         ``V``: expected number of volunteers at the prices where sums are taken, at least K.
-    coverage : float (default: 0.15)
+    coverage : float
         Price of selecting the same few clients over and over, relative to the trace of the
         covariance of x.
     local_skew : float (default: 0)
@@ -86,7 +86,7 @@ class PriceDesign:
     num_classes: int
     num_participants: int
     num_volunteers: float
-    coverage: float = 0.15
+    coverage: float
     local_skew: float = 0.0
     target: tuple[float, ...] | Literal["own"] | None = None
     largest_weight: float = 1.0
