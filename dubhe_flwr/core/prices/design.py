@@ -3,14 +3,14 @@
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isqrt
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dubhe_flwr.core.prices.newton import Floats, Problem
-from dubhe_flwr.core.prices.scale import Scale, opening_of
-from dubhe_flwr.core.prices.state import PriceState, SumAtPoint
+from dubhe_flwr.core.prices.scale import Scale, Target, opening_of
+from dubhe_flwr.core.prices.state import Opening, PriceState, SumAtPoint
 from dubhe_flwr.core.prices.synthetic import fitted, synthetic_clients, unexplained
 from dubhe_flwr.errors import RefusedError
 
@@ -88,7 +88,7 @@ class PriceDesign:
     num_volunteers: float
     coverage: float
     local_skew: float = 0.0
-    target: tuple[float, ...] | Literal["own"] | None = None
+    target: Target = None
     largest_weight: float = 1.0
     sigma: float = 0.0
 
@@ -197,10 +197,8 @@ class PriceDesign:
         return _lowest(dual, np.array(state.point))
 
     @lru_cache(maxsize=2)  # noqa: B019 - the last sum and the draws share a fit
-    def _fit(
-        self, opening: tuple[float, ...], history: tuple[SumAtPoint, ...], num_clients: int
-    ) -> Problem:
-        """Return D, but for a factor of N / V, over synthetic clients that fit the latest sums.
+    def _fit(self, opening: Opening, history: tuple[SumAtPoint, ...], num_clients: int) -> Problem:
+        """Return D without its factor N / V, over synthetic clients that fit the latest sums.
 
         At the latest point, these clients do not explain all of the gradient of D. The rest is
         added to D as a linear term, which corrects the gradient there. It is relative to V, and is
@@ -231,7 +229,7 @@ class PriceDesign:
         is_met = abs(met - 1.0) < _CLOSE + 2.0 * noise**0.5
         return is_met and gain < _SMALL_GAIN + 2.0 * noise
 
-    def _scale(self, opening: tuple[float, ...]) -> Scale:
+    def _scale(self, opening: Opening) -> Scale:
         return Scale.of(opening, self.coverage, self.local_skew, self.target)
 
     def probabilities(

@@ -1,12 +1,15 @@
 """`Scale`: what the opening of an epoch says about the clients, and the features that follow."""
 
-from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dubhe_flwr.core.prices.newton import Floats
+from dubhe_flwr.core.prices.state import Opening
+
+Target = tuple[float, ...] | Literal["own"] | None
+"""Target share of each class, "own" for the federation's own mix, or None for equal shares."""
 
 _LEAST_TRACE: Final = 3e-4
 """If the trace of the covariance of x is smaller, all clients count as alike."""
@@ -21,13 +24,7 @@ class Scale(NamedTuple):
     kappa: float  # 0 where clients are alike
 
     @classmethod
-    def of(
-        cls,
-        opening: tuple[float, ...],
-        coverage: float,
-        local_skew: float,
-        target: Sequence[float] | Literal["own"] | None,
-    ) -> Self:
+    def of(cls, opening: Opening, coverage: float, local_skew: float, target: Target) -> Self:
         """Return what the opening says with these settings."""
         labels, (square, weight_square, deviation) = np.array(opening[:-3]), opening[-3:]
         weight = float(labels.sum())
@@ -65,16 +62,13 @@ class Scale(NamedTuple):
         return np.array([chance, *of_x, weight - self.mean_weight * chance])
 
 
-def opening_of(
-    means: Floats, deviation: float, num_classes: int, largest_weight: float
-) -> tuple[float, ...]:
+def opening_of(means: Floats, deviation: float, num_classes: int, heaviest: float) -> Opening:
     """Return the opening of a state: the first means, clipped to values that clients can have."""
     labels, weight, weight_square = means[:num_classes], 1.0, 1.0
-    if largest_weight > 1.0:
-        weight = min(max(float(labels.sum()), 1.0 / largest_weight), largest_weight)
-        weight_square = float(means[-1]) * largest_weight
-        weight_square = min(max(weight_square, weight**2), largest_weight**2)
-    square = float(means[num_classes]) * largest_weight
+    if heaviest > 1.0:
+        weight = min(max(float(labels.sum()), 1.0 / heaviest), heaviest)
+        weight_square = min(max(float(means[-1]) * heaviest, weight**2), heaviest**2)
+    square = float(means[num_classes]) * heaviest
     square = min(max(square, weight_square / num_classes), weight_square)
     labels = labels + (weight - labels.sum()) / num_classes
     return (*labels.tolist(), square, weight_square, deviation)

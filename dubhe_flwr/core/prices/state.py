@@ -16,6 +16,10 @@ REMEMBERED_SUMS: Final = 6
 _LARGEST: Final = 2.0**40
 """Larger numbers could overflow for some labels and not for others; a refusal would reveal them."""
 
+Opening = tuple[float, ...]
+"""Means over all nodes of ``w p``, ``||w p||^2`` and ``w^2``, then the standard deviation of their
+noise."""
+
 
 class SumAtPoint(NamedTuple):
     """A sum after the opening."""
@@ -35,9 +39,8 @@ class PriceState:
         Number of sums read so far; the first one is the opening.
     settled : bool
         Whether the point holds the final prices.
-    opening : tuple of float, shape (C + 3,)
-        Means over all nodes of ``w p``, ``||w p||^2`` and ``w^2``, then the standard deviation of
-        their noise.
+    opening : Opening, shape (C + 3,)
+        What the first sum says.
     point : tuple of float, shape (n,)
         ``(a, b)``, and g if nodes differ in weight: where to evaluate next, or the final prices.
     history : tuple of SumAtPoint
@@ -46,7 +49,7 @@ class PriceState:
 
     num_sums: int = 0
     settled: bool = False
-    opening: tuple[float, ...] = ()
+    opening: Opening = ()
     point: tuple[float, ...] = ()
     history: tuple[SumAtPoint, ...] = ()
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from dubhe_flwr.core.prices.newton import Floats, Problem
-from dubhe_flwr.core.prices.state import SumAtPoint
+from dubhe_flwr.core.prices.state import Opening, SumAtPoint
 from dubhe_flwr.core.randomness import generator
 
 _DRAWN: Final = {1.0: 1800, 3.0: 600, 0.25: 600}
@@ -82,9 +82,7 @@ def _dirichlet(mean: Floats, concentration: float) -> Floats:
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
-def synthetic_clients(
-    opening: tuple[float, ...], num_clients: int, largest_weight: float
-) -> Clients:
+def synthetic_clients(opening: Opening, num_clients: int, largest_weight: float) -> Clients:
     """Return synthetic clients that fit the opening of a state, shape (C + 3,)."""
     labels, (square, weight_square, deviation) = np.array(opening[:-3]), opening[-3:]
     num_classes, weight = labels.size, float(labels.sum())

@@ -241,7 +241,7 @@ class Rule(ABC):
     def can_continue(self, population: Population) -> bool:
         """Return whether an epoch can start from the last one's `Settled.state`.
 
-        `population` is the one of that epoch's last sum.
+        `population` describes the last sum of that epoch.
         """
         del population
         return False
