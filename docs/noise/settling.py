@@ -84,7 +84,7 @@ def measured(of: Population, rule: Prices, seed: int) -> dict[str, Any] | None:
     design = PriceDesign(
         of.num_classes,
         of.num_participants,
-        float(volunteers),
+        volunteers,
         rule.coverage,
         rule.local_skew,
         of.target,

@@ -122,8 +122,8 @@ class Readings:
         joined = self.num_joined or len(self.labels)
         num_participants = PARTICIPANTS[joined]
         self.rule = Prices(noise=self.noise)
-        volunteers = float(volunteers_at_sums(joined, num_participants))
-        self.design = PriceDesign(NUM_CLASSES, num_participants, volunteers)
+        sizes = num_participants, volunteers_at_sums(joined, num_participants)
+        self.design = PriceDesign(NUM_CLASSES, *sizes, self.rule.coverage)
         self.spent = np.zeros(len(self.labels))
         # Sums that are read, as a multiple of what the rule allows; not all clients are in each.
         self.left = self.budget * len(self.labels) / joined
@@ -178,7 +178,7 @@ class Readings:
     def _logit(self, state: PriceState) -> tuple[float, Floats, float]:
         if not state.num_sums:
             return 0.0, np.zeros(NUM_CLASSES), 0.0
-        scale, point = self.design._scale(state), np.array(state.point)
+        scale, point = self.design._scale(state.opening), np.array(state.point)
         target, prices = scale.target, point[1:]
         constant = point[0] - prices @ target - scale.kappa * target @ target
         return float(constant), prices + 2.0 * scale.kappa * target, scale.kappa

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dubhe_flwr.rules import Frame, Prices, register_rule
+from dubhe_flwr.rules import Frame, Population, Prices, register_rule
 
 NUM_SUMS = 3
 
@@ -17,7 +17,7 @@ class Eager(Prices):
 
     name: ClassVar[str] = f"prices of few, of {__name__}"  # pytest imports this module twice
 
-    def can_continue(self, num_clients: int, num_participants: int, num_registered: int) -> bool:
+    def can_continue(self, population: Population) -> bool:
         """Return False: the last sum need not settle these prices, so each epoch starts afresh."""
         return False
 

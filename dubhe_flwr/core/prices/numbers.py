@@ -65,11 +65,11 @@ class FixedPoint:
         """The largest integer that a node may send."""
         return ceil(self.largest * UNIT) + 2 * self.room
 
-    def encode(self, values: ArrayLike, noise: ArrayLike = 0) -> NDArray[np.int64]:
+    def encode(self, values: Floats, noise: ArrayLike) -> NDArray[np.int64]:
         """Return a node's numbers plus its noise; the noise is given in fixed-point steps."""
         units = np.rint(np.clip(values, 0.0, self.largest) * UNIT) + self.room
         return np.clip(units + noise, 0, self.max_value).astype(np.int64)
 
-    def means(self, sums: ArrayLike, num_clients: int) -> Floats:
+    def means(self, sums: NDArray[np.int64], num_clients: int) -> Floats:
         """Return the means over N nodes, noise included, from the sums of their integers."""
-        return np.asarray((np.asarray(sums) / num_clients - self.room) / UNIT)
+        return (sums / num_clients - self.room) / UNIT

@@ -16,12 +16,16 @@ REMEMBERED_SUMS: Final = 6
 _LARGEST: Final = 2.0**40
 """Larger numbers could overflow for some labels and not for others; a refusal would reveal them."""
 
+Opening = tuple[float, ...]
+"""Means over all nodes of ``w p``, ``||w p||^2`` and ``w^2``, then the standard deviation of their
+noise."""
+
 
 class SumAtPoint(NamedTuple):
-    """A sum after the opening: its point, the means of ``P w p`` and P, and the noise."""
+    """A sum after the opening."""
 
-    point: Floats
-    means: Floats
+    point: tuple[float, ...]
+    means: tuple[float, ...]  # of ``P w p`` and P
     variance: float  # of the noise on the sum of P
 
 
@@ -35,29 +39,23 @@ class PriceState:
         Number of sums read so far; the first one is the opening.
     settled : bool
         Whether the point holds the final prices.
-    opening : tuple of float, shape (C + 3,)
-        Means over all nodes of ``w p``, ``||w p||^2`` and ``w^2``, then the standard deviation of
-        their noise.
+    opening : Opening, shape (C + 3,)
+        What the first sum says.
     point : tuple of float, shape (n,)
         ``(a, b)``, and g if nodes differ in weight: where to evaluate next, or the final prices.
-    history : tuple of tuple of float
-        The latest sums after the opening, newest first, each flattened.
+    history : tuple of SumAtPoint
+        The latest sums after the opening, newest first.
     """
 
     num_sums: int = 0
     settled: bool = False
-    opening: tuple[float, ...] = ()
+    opening: Opening = ()
     point: tuple[float, ...] = ()
-    history: tuple[tuple[float, ...], ...] = ()
-
-    def sums(self) -> list[SumAtPoint]:
-        """Return the latest sums after the opening, newest first."""
-        width, rows = len(self.point), map(np.array, self.history)
-        return [SumAtPoint(row[:width], row[width:-1], float(row[-1])) for row in rows]
+    history: tuple[SumAtPoint, ...] = ()
 
     def with_sum(self, means: Floats, variance: float) -> Self:
         """Return the state after a sum that gave these means at its point."""
-        latest = (*self.point, *means.tolist(), variance)
+        latest = SumAtPoint(self.point, tuple(means.tolist()), variance)
         history = (latest, *self.history)[:REMEMBERED_SUMS]
         return replace(self, num_sums=self.num_sums + 1, history=history)
 
@@ -67,7 +65,8 @@ class PriceState:
 
     def as_floats(self) -> tuple[float, ...]:
         """Return the state as a flat tuple."""
-        return (float(self.num_sums), *self.opening, *self.point, *chain(*self.history))
+        sums = chain.from_iterable((*s.point, *s.means, s.variance) for s in self.history)
+        return (float(self.num_sums), *self.opening, *self.point, *sums)
 
     @classmethod
     def from_floats(cls, values: Sequence[float], num_classes: int, width: int) -> Self:
@@ -80,6 +79,9 @@ class PriceState:
         fits = len(values) >= point and not history.size % latest
         if not (fits and values[0] >= 1.0 and np.all(np.abs(values) <= _LARGEST)):
             raise RefusedError("The saved state does not belong to these prices.")
-        rows = tuple(map(tuple, history.reshape(-1, latest).tolist()))
-        parts = tuple(values[1:opening]), tuple(values[opening:point]), rows
+        sums = tuple(
+            SumAtPoint(tuple(row[:width]), tuple(row[width:-1]), row[-1])
+            for row in history.reshape(-1, latest).tolist()
+        )
+        parts = tuple(values[1:opening]), tuple(values[opening:point]), sums
         return cls(int(values[0]), False, *parts)

@@ -5,13 +5,14 @@ No node knows the data of any other node, but all nodes know the sums. So every 
 the sums. Survey statisticians call this generalised raking.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from dubhe_flwr.core.prices.newton import Floats, Problem
-from dubhe_flwr.core.prices.state import SumAtPoint
+from dubhe_flwr.core.prices.state import Opening, SumAtPoint
 from dubhe_flwr.core.randomness import generator
 
 _DRAWN: Final = {1.0: 1800, 3.0: 600, 0.25: 600}
@@ -81,12 +82,12 @@ def _dirichlet(mean: Floats, concentration: float) -> Floats:
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
-def synthetic_clients(opening: Floats, num_clients: int, largest_weight: float) -> Clients:
+def synthetic_clients(opening: Opening, num_clients: int, largest_weight: float) -> Clients:
     """Return synthetic clients that fit the opening of a state, shape (C + 3,)."""
-    labels, (square, weight_square, deviation) = opening[:-3], opening[-3:]
+    labels, (square, weight_square, deviation) = np.array(opening[:-3]), opening[-3:]
     num_classes, weight = labels.size, float(labels.sum())
     mean = _shrunk(labels / weight, deviation / weight)
-    spread = (square / weight_square - mean @ mean) / (1.0 - mean @ mean)
+    spread = float((square / weight_square - mean @ mean) / (1.0 - mean @ mean))
     distributions, shares = _population(mean, min(max(spread, 0.003), 0.97))
     weights = np.full(shares.size, weight)
     if largest_weight > 1.0:
@@ -137,17 +138,15 @@ def _log_normal(means: Floats, ratio: float, largest: float) -> Floats:
 
 def fitted(
     clients: Clients,
-    chances: list[Floats],
-    sums: list[SumAtPoint],
+    chances: Sequence[Floats],
+    sums: Sequence[SumAtPoint],
     num_clients: int,
     num_volunteers: float,
 ) -> Clients:
-    """Return the clients with shares that fit some sums, newest first.
+    """Return the clients with shares that fit some sums, at least one, newest first.
 
     `chances` holds the P of the synthetic clients at the point of each sum, shape (M,).
     """
-    if not sums:
-        return clients
     num_classes, columns = clients.labels.shape[1], list[tuple[Floats, ...]]()
     resistance = np.append(np.full(num_classes, _RESISTANCE_OF_CLASS / num_classes), _RESISTANCE)
     misfit = np.full(num_classes + 1, (_MISFIT * num_volunteers) ** 2)
@@ -156,9 +155,24 @@ def fitted(
         answers = np.column_stack([p[:, None] * clients.labels, p])
         ridge = (resistance * found.variance + misfit) / num_clients
         kept = slice(-1 if age and (age + 1) * num_classes > _MOST_ROWS else None, None)
-        columns.append((answers[:, kept], found.means[kept], ridge[kept]))
+        columns.append((answers[:, kept], np.array(found.means[kept]), ridge[kept]))
     joined = (np.concatenate(part, axis=-1) for part in zip(*columns, strict=True))
     return _reweighted(clients, *joined)
+
+
+def unexplained(
+    clients: Clients, chances: Floats, latest: SumAtPoint, num_clients: int, *, weighted: bool
+) -> Floats:
+    """Return the means of ``P w p`` and P that fitted clients lack at the latest point.
+
+    The sums of the synthetic clients differ from the real ones. The part of this gap that noise
+    explains is left out.
+    """
+    answers = clients.shares * chances
+    lacking = np.array(latest.means) - np.append(answers @ clients.labels, answers.sum())
+    seen = lacking if weighted else lacking[:-1]
+    noise = 2.0 * (latest.variance / num_clients**2) * (1 + weighted)
+    return np.asarray(lacking * max(0.0, 1.0 - noise / max(float(seen @ seen), 1e-300)))
 
 
 def _reweighted(clients: Clients, answers: Floats, means: Floats, ridge: Floats) -> Clients:
@@ -167,10 +181,11 @@ def _reweighted(clients: Clients, answers: Floats, means: Floats, ridge: Floats)
     Shares are ``v_j = v0_j exp(answers_j . l)``, where l minimises ``sum v - l . means + ridge .
     l^2 / 2``. These shares minimise the relative entropy plus the squared misfit over the ridge.
     """
+    problem = Problem(answers, np.zeros(len(answers)), clients.shares, _exponential, -means, ridge)
+    found = problem.minimum(np.zeros(means.size), reach=3.0)
+    return clients._replace(shares=clients.shares * _exponential(answers @ found)[0])
 
-    def curve(logs: Floats) -> tuple[float, Floats, Floats]:
-        shares = clients.shares * np.exp(np.minimum(logs, 50.0))
-        return float(shares.sum()), shares, shares
 
-    found = Problem(answers, curve, -means, ridge).minimum(np.zeros(means.size), reach=3.0)
-    return clients._replace(shares=curve(answers @ found)[1])
+def _exponential(logs: Floats) -> tuple[Floats, Floats, Floats]:
+    found = np.exp(np.minimum(logs, 50.0))
+    return found, found, found

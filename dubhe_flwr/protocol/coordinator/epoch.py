@@ -73,8 +73,8 @@ class Epoch:
     @property
     def privacy(self) -> PrivacyBound | None:
         """Bound on what the noisy sums reveal about one client; None if sums are exact."""
-        sizes = self.num_registered, self.announced.num_participants
-        return self.terms.rule.privacy(self.terms.frame, *sizes, self.num_rule_sums)
+        population = self.terms.population(self.num_registered, self.num_registered)
+        return self.terms.rule.privacy(population, self.num_rule_sums)
 
     @property
     def sums_per_agent(self) -> int:

@@ -18,7 +18,7 @@ from dubhe_flwr.protocol.node.memory import (
     Registration,
 )
 from dubhe_flwr.protocol.node.policy import NodePolicy, read_label_counts
-from dubhe_flwr.protocol.node.settle import own_of, population_of, share_of_budget
+from dubhe_flwr.protocol.node.settle import own_of, share_of_budget
 from dubhe_flwr.protocol.vaults import Seat, SumName
 from dubhe_flwr.protocol.vaults.committee import Member
 from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinRequest, JoinStatus
@@ -97,7 +97,7 @@ def register(
     state = _last_state(joined, passed_on)
     weight = weight_of(sum(joined.label_counts), request.mean_examples)
     registered = Registration(keys, weight, num_joined=request.num_joined, state=state)
-    population = population_of(joined, request.num_joined, request.num_joined)
+    population = terms.population(request.num_joined, request.num_joined)
     own = own_of(policy, joined, registered, request.num_joined, number=0)
     if state is None:
         numbers = terms.rule.contribution(own, population)

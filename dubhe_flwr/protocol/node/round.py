@@ -50,11 +50,11 @@ def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudg
     without keeping it.
     """
     budget, latest = joined.budget, reading.probability
-    num_clients, terms = reading.num_registered, joined.terms
-    num_participants = joined.announced.num_participants
-    share = num_participants / num_clients
+    terms, num_participants = joined.terms, joined.announced.num_participants
+    population = terms.population(reading.num_registered, reading.num_registered)
+    share = num_participants / reading.num_registered
     is_average = latest == min(1.0, num_participants / reading.num_clients)
-    if is_average or terms.rule.sum_budget(terms.frame, num_clients, num_participants) is None:
+    if is_average or terms.rule.sum_budget(population) is None:
         return latest, budget
     if budget.keeps_probability:
         return min(1.0, budget.probability * share), budget

@@ -80,7 +80,7 @@ def share_of_budget(joined: Membership, weight: float, num_clients: int) -> floa
     above 1, a sum counts as w^2 sums, so the budget gives the same bound for every weight.
     """
     terms = joined.terms
-    most = terms.rule.sum_budget(terms.frame, num_clients, joined.announced.num_participants)
+    most = terms.rule.sum_budget(terms.population(num_clients, num_clients))
     return 0.0 if most is None else max(1.0, min(weight, terms.rule.heaviest)) ** 2 / most
 
 
@@ -114,18 +114,6 @@ def _outcome(
     return outcome
 
 
-def population_of(joined: Membership, num_clients: int, num_registered: int) -> Population:
-    """Return what the node knows about a sum over some clients of an epoch."""
-    announced, terms = joined.announced, joined.terms
-    return Population(
-        terms.frame,
-        num_clients,
-        announced.num_participants,
-        num_registered,
-        terms.vault.num_members,
-    )
-
-
 def population_and_noise(
     joined: Membership, number: int, num_clients: int, num_registered: int, num_joined: int
 ) -> tuple[Population, NDArray[np.float64] | None]:
@@ -134,11 +122,12 @@ def population_and_noise(
     A registration is charged before anyone knows how many nodes the sum covers. So the sum gets the
     noise for all nodes that joined, even if it covers only half of them.
     """
-    population, rule = population_of(joined, num_clients, num_registered), joined.terms.rule
-    usual = rule.deviations(population, number)
+    terms = joined.terms
+    population = terms.population(num_clients, num_registered)
+    usual = terms.rule.deviations(population, number)
     if usual is None or number:
         return population, usual
-    added = rule.deviations(population_of(joined, num_joined, num_joined), number)
+    added = terms.rule.deviations(terms.population(num_joined, num_joined), number)
     if added is None:
         return population, None
     return replace(population, excess=float((added[0] / usual[0]) ** 2)), added

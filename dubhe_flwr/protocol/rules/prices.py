@@ -152,24 +152,22 @@ class Prices(Rule):
         """
         return min(_MOST_SUMS, 2 * self._budget(frame) // 3) if self.noise else _MOST_SUMS
 
-    def sum_budget(self, frame: Frame, num_clients: int, num_participants: int) -> int | None:
+    def sum_budget(self, population: Population) -> int | None:
         """Return ``4 sigma^2``: averaging more sums than that would remove too much of the noise.
 
         None without noise, or without prices, when labels enter no sum.
         """
-        has_limit = self.noise and self.can_continue(num_clients, num_participants, num_clients)
-        return self._budget(frame) if has_limit else None
+        has_limit = self.noise and self.can_continue(population)
+        return self._budget(population.frame) if has_limit else None
 
     @property
     def heaviest(self) -> float:
         """1.2 with noise, since heavier nodes would soon spend their budgets; no limit without."""
         return _HEAVIEST if self.noise else inf
 
-    def privacy(
-        self, frame: Frame, num_clients: int, num_participants: int, num_sums: int
-    ) -> PrivacyBound | None:
+    def privacy(self, population: Population, num_sums: int) -> PrivacyBound | None:
         """Return epsilon for the epoch and the budget; None without noise, or without prices."""
-        most = self.sum_budget(frame, num_clients, num_participants)
+        most, frame = self.sum_budget(population), population.frame
         if most is None:
             return None
         heaviest = min(frame.largest_weight, self.heaviest)
@@ -189,10 +187,10 @@ class Prices(Rule):
         design, opening = self._design(population), not (number or population.frame.continues)
         return UNIT * design.deviations(population.num_clients, opening=opening)
 
-    def can_continue(self, num_clients: int, num_participants: int, num_registered: int) -> bool:
+    def can_continue(self, population: Population) -> bool:
         """Return whether there are prices: not if V is all nodes, or if noise would drown them."""
-        volunteers = self._volunteers(num_registered, num_participants)
-        return volunteers < num_clients and not self._drowns(volunteers)
+        volunteers = self._volunteers(population.num_registered, population.num_participants)
+        return volunteers < population.num_clients and not self._drowns(volunteers)
 
     def continued(
         self, own: Own, population: Population, state: tuple[float, ...]
@@ -223,7 +221,7 @@ class Prices(Rule):
     ) -> Sequence[Settled | Unsettled]:
         """Settle several nodes that read the same sum, much faster than one after the other."""
         num_clients = population.num_clients
-        if not self._has_prices(population):
+        if not self.can_continue(population):
             return [Settled(min(1.0, population.num_participants / num_clients))] * len(owns)
         design = self._design(population)
         fixed_point = self._fixed_point(population.frame, opening=state is None)
@@ -254,18 +252,12 @@ class Prices(Rule):
         """Return whether noise would drown the sums."""
         return self.noise > 0.0 and volunteers < LEAST_VOLUNTEERS
 
-    def _has_prices(self, population: Population) -> bool:
-        """Return whether labels enter the sums of an epoch."""
-        return self.can_continue(
-            population.num_clients, population.num_participants, population.num_registered
-        )
-
     def _contributions(
         self, owns: Sequence[Own], population: Population, prices: PriceState
     ) -> list[NDArray[np.int64]]:
         """Return each node's contribution and noise, or noise alone if its budget is spent."""
         values = self._design(population).values(prices, *self._weighted_distributions(owns))
-        has_prices = self._has_prices(population)
+        has_prices = self.can_continue(population)
         values[[own.is_silent or not has_prices for own in owns]] = 0.0
         noise, deviations = np.zeros(values.shape), self.deviations(population, prices.num_sums)
         if deviations is not None and population.noise_share:
@@ -292,7 +284,7 @@ class Prices(Rule):
         return PriceDesign(
             population.frame.num_classes,
             population.num_participants,
-            float(self._volunteers(population.num_registered, population.num_participants)),
+            self._volunteers(population.num_registered, population.num_participants),
             self.coverage,
             self.local_skew,
             self.target,  # type: ignore[arg-type]  # a tuple, or "own"

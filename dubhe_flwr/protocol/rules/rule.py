@@ -238,12 +238,12 @@ class Rule(ABC):
             node's own labels.
         """
 
-    def can_continue(self, num_clients: int, num_participants: int, num_registered: int) -> bool:
+    def can_continue(self, population: Population) -> bool:
         """Return whether an epoch can start from the last one's `Settled.state`.
 
-        The last sum of that epoch covered `num_clients` of the `num_registered` nodes.
+        `population` describes the last sum of that epoch.
         """
-        del num_clients, num_participants, num_registered
+        del population
         return False
 
     def continued(
@@ -284,13 +284,13 @@ class Rule(ABC):
         del num_clients, num_participants
         return None
 
-    def sum_budget(self, frame: Frame, num_clients: int, num_participants: int) -> int | None:
+    def sum_budget(self, population: Population) -> int | None:
         """Return how many sums with this epoch's noise a node's label counts may enter.
 
         This is the node's budget. Across epochs, the node adds up the share of it that each sum
         uses, until its label counts change. None if there is no limit.
         """
-        del frame, num_clients, num_participants
+        del population
         return None
 
     @property
@@ -302,11 +302,9 @@ class Rule(ABC):
         """
         return inf
 
-    def privacy(
-        self, frame: Frame, num_clients: int, num_participants: int, num_sums: int
-    ) -> PrivacyBound | None:
+    def privacy(self, population: Population, num_sums: int) -> PrivacyBound | None:
         """Return the privacy bound after `num_sums` sums of an epoch; None if sums are exact."""
-        del frame, num_clients, num_participants, num_sums
+        del population, num_sums
         return None
 
     def to_settings(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dubhe_flwr.core.distribution import FIXED_POINT_SCALE, fixed_point_distribu
 from dubhe_flwr.core.registration import MAX_REGISTRY_LENGTH
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he.layout import Slots
-from dubhe_flwr.protocol.rules.rule import Frame, Own, Rule, announced_rule
+from dubhe_flwr.protocol.rules.rule import Frame, Own, Population, Rule, announced_rule
 from dubhe_flwr.protocol.vaults import SumName, Vault, vault_of
 from dubhe_flwr.protocol.wire.announced import JoinRequest, VaultName
 from dubhe_flwr.protocol.wire.messages import COMMITTEE_SIZE
@@ -34,7 +34,7 @@ class Terms:
         largest_weight = LARGEST_WEIGHT if announced.weighted else 1.0
         continues, most = announced.continues is not None, announced.max_clients
         self.frame = Frame(num_classes, most, largest_weight, continues)
-        if continues and not self.rule.can_continue(most, announced.num_participants, most):
+        if continues and not self.rule.can_continue(self.population(most, most)):
             raise RefusedError("The rule cannot continue an earlier epoch.")
         # Otherwise a server could keep a node busy forever, counting slots or making a key.
         if num_classes > MAX_REGISTRY_LENGTH or announced.key_bits > MAX_KEY_BITS:
@@ -60,6 +60,16 @@ class Terms:
             self.rule, self.announced.has_agent
         )
         return COMMITTEE_SIZE if self.announced.has_committee or plays_committee else 0
+
+    def population(self, num_clients: int, num_registered: int) -> Population:
+        """Return what the rule is told about a sum over some of the registered clients."""
+        return Population(
+            self.frame,
+            num_clients,
+            self.announced.num_participants,
+            num_registered,
+            self._num_members(),
+        )
 
     def weighted_distribution(self, own: Own) -> NDArray[np.int64]:
         """Return what a node registers for determination: ``w p_l`` and ``w ||p_l||^2``."""

@@ -16,6 +16,7 @@ from dubhe_flwr.core.prices import PriceDesign, PriceState
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.rules import Prices
 
+COVERAGE = Prices.coverage
 MODES = [(0.3, 0.0), (0.1, 1.0)]
 """Coverage and local skew."""
 
@@ -122,7 +123,7 @@ def test_draws_nearly_minimise_the_primal_for_fewer_volunteers(
 
 def test_draws_follow_from_what_an_epoch_keeps() -> None:
     """They take no further sum."""
-    design = PriceDesign(4, 10, 22.0, sigma=1.5)
+    design = PriceDesign(4, 10, 22.0, COVERAGE, sigma=1.5)
     federation = Federation(design, skewed(60, 4, seed=1), noise_in_sum=3.0)
     federation.settle()
     found = federation.probabilities()
@@ -133,7 +134,7 @@ def test_draws_follow_from_what_an_epoch_keeps() -> None:
 
 def test_draws_are_at_the_sums_if_these_have_no_more_volunteers() -> None:
     """If V' is V, the prices are those that minimise the dual already."""
-    design = PriceDesign(10, 100, 110.0)
+    design = PriceDesign(10, 100, 110.0, COVERAGE)
     federation = Federation(design, with_emd(1000, 10, 1.0, seed=2))
     federation.settle()
     assert design.num_drawn == 110
@@ -182,7 +183,7 @@ def test_a_first_period_takes_few_exchanges(
 def test_a_thousand_classes_are_settled() -> None:
     """Prices settle for a thousand classes, where only the latest exchange is fitted by class."""
     rows = np.random.default_rng(0).dirichlet(20 * half_normal(1000), 2000)
-    federation = Federation(PriceDesign(1000, 20, 100.0), rows)
+    federation = Federation(PriceDesign(1000, 20, 100.0, COVERAGE), rows)
     assert federation.settle() <= 5
     assert federation.at_sums().sum() == pytest.approx(100, rel=0.04)
 
@@ -233,7 +234,7 @@ def test_warm_periods_take_one_sum(num_clients: int, emd: float) -> None:
     Their sums have twice the noise.
     """
     sums, warm, cold = list[int](), list[float](), list[float]()
-    rng, design = np.random.default_rng(5), PriceDesign(10, 20, 40.0, sigma=1.5)
+    rng, design = np.random.default_rng(5), PriceDesign(10, 20, 40.0, COVERAGE, sigma=1.5)
     others = with_emd(num_clients, 10, emd, seed=1)
     labels = with_emd(num_clients, 10, emd, seed=0)
     federation = Federation(design, labels, noise_in_sum=3.0)
@@ -258,7 +259,7 @@ def test_weights_that_noise_hides_do_not_run_away(seed: int) -> None:
     """The opening may say that all clients weigh the same; then g stays small, and V is met."""
     rng = np.random.default_rng(seed)
     weights = rng.choice([0.4, 0.8, 1.2], 100)
-    design = PriceDesign(10, 10, 32.0, largest_weight=4.0, sigma=1.5)
+    design = PriceDesign(10, 10, 32.0, COVERAGE, largest_weight=4.0, sigma=1.5)
     federation = Federation(design, with_emd(100, 10, 1.5, seed), weights, 3.0, seed)
     federation.settle()
     assert abs(federation.state.point[-1]) < 25
@@ -270,7 +271,7 @@ def test_an_opening_that_hides_unequal_sizes_costs_no_volunteers(seed: int) -> N
     """Synthetic clients differ in weight all the same; if not, V is missed by a factor of 3."""
     sizes = np.random.default_rng(seed).lognormal(0.0, 0.8, 1000)
     weights = np.clip(sizes, 0.25, Prices().heaviest)
-    design = PriceDesign(10, 20, 40.0, largest_weight=4.0, sigma=Prices.noise)
+    design = PriceDesign(10, 20, 40.0, COVERAGE, largest_weight=4.0, sigma=Prices.noise)
     federation = Federation(design, with_emd(1000, 10, 1.0, seed), weights, 3.0, seed)
     assert federation.settle() <= 5
     assert federation.at_sums().sum() == pytest.approx(40, rel=0.2)
@@ -279,7 +280,7 @@ def test_an_opening_that_hides_unequal_sizes_costs_no_volunteers(seed: int) -> N
 def test_many_classes_settle_despite_noise() -> None:
     """V is met even if the noise of three members is as large as the sum of a class."""
     rows = np.random.default_rng(0).dirichlet(20 * half_normal(100), 1000)
-    federation = Federation(PriceDesign(100, 20, 40.0, sigma=1.5), rows, noise_in_sum=3.0)
+    federation = Federation(PriceDesign(100, 20, 40.0, COVERAGE, sigma=1.5), rows, noise_in_sum=3.0)
     assert federation.settle() <= 5
     assert federation.at_sums().sum() == pytest.approx(40, rel=0.35)
 
@@ -287,7 +288,9 @@ def test_many_classes_settle_despite_noise() -> None:
 def test_the_own_mix_is_a_target() -> None:
     """With the target "own", volunteers have the same label mix as all clients."""
     rows = with_emd(1000, 10, 1.0, seed=4)
-    federation = Federation(PriceDesign(10, 20, 100.0, local_skew=1.0, target="own"), rows)
+    federation = Federation(
+        PriceDesign(10, 20, 100.0, COVERAGE, local_skew=1.0, target="own"), rows
+    )
     federation.settle()
     found = federation.probabilities()
     assert np.abs(found @ rows / found.sum() - rows.mean(axis=0)).sum() < 0.05
@@ -315,7 +318,8 @@ def test_what_holds_for_any_clients(  # noqa: PLR0917 - one for each strategy
     The synthetic clients are right about V, where a sum was taken, and less so farther from it: up
     to V = 2 D, draws meet D within 30 %.
     """
-    design = PriceDesign(num_classes, 6, max(6.0, volunteers * num_clients), sigma=sigma)
+    volunteers = max(6.0, volunteers * num_clients)
+    design = PriceDesign(num_classes, 6, volunteers, COVERAGE, sigma=sigma)
     rows = skewed(num_clients, num_classes, seed, concentration)
     federation = Federation(design, rows, seed=seed)
     federation.settle()
@@ -334,7 +338,7 @@ def test_what_holds_for_any_clients(  # noqa: PLR0917 - one for each strategy
 def test_any_sums_are_refused_or_priced(seed: int, exchanges: int, *, weighted: bool) -> None:
     """Any sums either raise RefusedError or give probabilities from 0 to 1."""
     rng, heaviest = np.random.default_rng(seed), 4.0 if weighted else 1.0
-    design = PriceDesign(4, 6, 20.0, largest_weight=heaviest, sigma=1.0)
+    design = PriceDesign(4, 6, 20.0, COVERAGE, largest_weight=heaviest, sigma=1.0)
     weights = rng.uniform(0.25, 4.0, 40) if weighted else None
     federation = Federation(design, skewed(40, 4, seed), weights)
     for _ in range(exchanges):
@@ -354,7 +358,7 @@ def test_any_sums_are_refused_or_priced(seed: int, exchanges: int, *, weighted: 
 @pytest.mark.parametrize(("value", "fits"), [(-0.3, True), (-0.5, False), (1.5, False)])
 def test_means_beyond_the_noise_are_refused(value: float, *, fits: bool) -> None:
     """A mean may lie outside the range of a client's values by 8 deviations of its noise."""
-    design = PriceDesign(4, 6, 20.0, sigma=2.0)
+    design = PriceDesign(4, 6, 20.0, COVERAGE, sigma=2.0)
     means = np.array([value, 0.3, 0.3, 0.4, 0.5])
     if fits:
         design.advance(PriceState(), means, 40)
@@ -385,7 +389,7 @@ def test_last_bits_do_not_matter(
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 150) if weighted else None
     rows = skewed(150, num_classes, seed=12)
     heaviest = 4.0 if weighted else 1.0
-    design = PriceDesign(num_classes, 10, 50.0, largest_weight=heaviest)
+    design = PriceDesign(num_classes, 10, 50.0, COVERAGE, largest_weight=heaviest)
     exact = Federation(design, rows, weights)
     exact.settle()
     rng = np.random.default_rng(5)
@@ -398,7 +402,7 @@ def test_last_bits_do_not_matter(
 
 def test_any_state_gives_a_probability() -> None:
     """Any finite prices give a probability, since a node may be handed any state."""
-    federation = Federation(PriceDesign(3, 5, 20.0), skewed(50, 3, seed=0))
+    federation = Federation(PriceDesign(3, 5, 20.0, COVERAGE), skewed(50, 3, seed=0))
     federation.settle()
     for price in (-1e9, 1e9):
         federation.state = replace(federation.state, point=(price, -price, price, 0.0))
@@ -409,7 +413,7 @@ def test_any_state_gives_a_probability() -> None:
 @pytest.mark.parametrize("num_sums", [1, 9])
 def test_floats_hold_the_whole_state(num_sums: int) -> None:
     """The floats restore the state with its latest six exchanges; others are refused."""
-    design = PriceDesign(3, 5, 20.0, largest_weight=4.0)
+    design = PriceDesign(3, 5, 20.0, COVERAGE, largest_weight=4.0)
     federation = Federation(design, skewed(60, 3, seed=1), np.linspace(0.5, 1.5, 60))
     for _ in range(num_sums):
         federation.step()

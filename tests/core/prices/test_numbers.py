@@ -33,7 +33,7 @@ def test_a_slot_has_room_for_a_nodes_noise(  # noqa: PLR0917 - one for each stra
     volunteers = max(12.0, min(5.0 * num_participants, 0.6 * num_joined))
     rule, frame = Prices(noise=noise), Frame(num_classes, 2000, weight, continues)
     numbers, sigma = rule._fixed_point(frame, opening=opening), rule._sigma(frame)
-    design = PriceDesign(num_classes, 2, volunteers, largest_weight=weight, sigma=sigma)
+    design = PriceDesign(num_classes, 2, volunteers, 1.0, largest_weight=weight, sigma=sigma)
     deviations = design.deviations(num_joined, opening=opening)
     worst = np.ceil(CLIP * deviations / (num_joined / 2) ** 0.5 * UNIT).astype(np.int64)
     zero, own = np.zeros(worst.size), np.full(worst.size, weight)
@@ -47,7 +47,7 @@ def test_a_slot_has_room_for_a_nodes_noise(  # noqa: PLR0917 - one for each stra
 def test_more_volunteers_lower_the_noise_only_so_far() -> None:
     """The opening has N / V times the noise of a class, but never less than 5 / 3 times."""
     for volunteers, ratio in [(24.0, 50.0), (720.0, 5 / 3), (1199.0, 5 / 3)]:
-        design = PriceDesign(4, 6, volunteers, sigma=2.0)
+        design = PriceDesign(4, 6, volunteers, 1.0, sigma=2.0)
         assert design.deviations(1200, opening=True) == pytest.approx([ratio] * 5)
 
 

@@ -103,7 +103,8 @@ def test_clients_are_selected_as_often_as_by_the_protocol() -> None:
 )
 def test_noise_lasts_only_with_noisy_prices(*, changed: dict[str, Any], lasts: bool) -> None:
     """Noise does not last if there is none, an agent chooses, or all clients are selected."""
-    assert has_lasting_noise(replace(SETTINGS, **changed), num_clients=50) == lasts
+    counts = np.ones((50, 10), dtype=np.int64)
+    assert has_lasting_noise(replace(SETTINGS, **changed), counts) == lasts
 
 
 @pytest.mark.slow

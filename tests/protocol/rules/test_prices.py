@@ -17,19 +17,24 @@ def test_the_budget_limits_the_sums_of_an_epoch() -> None:
 
     Later epochs have more noise; without noise or with too few nodes nothing is counted.
     """
+
+    def of(num_clients: int, num_participants: int, frame: Frame) -> Population:
+        return Population(frame, num_clients, num_participants, num_clients)
+
     first, later = Frame(10, 1000), Frame(10, 1000, continues=True)
-    assert [Prices().sum_budget(frame, 99, 12) for frame in (first, later)] == [9, 36]
+    assert [Prices().sum_budget(of(99, 12, frame)) for frame in (first, later)] == [9, 36]
     assert [Prices().num_sums(frame) for frame in (first, later)] == [6, 9]
     assert 6 * Prices().heaviest ** 2 <= 9  # even for the heaviest node
-    assert Prices(noise=2.0).sum_budget(first, 99, 20) == 16
+    assert Prices(noise=2.0).sum_budget(of(99, 20, first)) == 16
     assert Prices(noise=1.0).num_sums(first) == 2
     exact = Prices(noise=0.0)
-    assert (exact.sum_budget(first, 99, 20), exact.num_sums(first)) == (None, 9)
-    assert Prices().sum_budget(first, 19, 11) is Prices().sum_budget(first, 12, 12) is None
-    bound = Prices().privacy(Frame(10, 1000, 4.0), 99, 40, 6)
+    assert (exact.sum_budget(of(99, 20, first)), exact.num_sums(first)) == (None, 9)
+    too_few = of(19, 11, first)
+    assert Prices().sum_budget(too_few) is Prices().sum_budget(of(12, 12, first)) is None
+    bound = Prices().privacy(of(99, 40, Frame(10, 1000, 4.0)), 6)
     assert bound is not None
     assert bound.epoch < bound.budget
-    assert Prices().privacy(first, 19, 11, 6) is exact.privacy(first, 99, 40, 6) is None
+    assert Prices().privacy(too_few, 6) is exact.privacy(of(99, 40, first), 6) is None
 
 
 def test_the_description_shows_the_settings() -> None:

@@ -71,14 +71,11 @@ def test_a_rule_works_with_a_registration_alone() -> None:
     frame = Frame(4, 9)
     assert (Rule.settlement_slots(rule, frame), Rule.num_sums(rule, frame)) == (None, 1)
     assert (rule.target, rule.hides_clients) == (None, False)
-    assert (rule.can_continue(9, 3, 9), rule.sum_budget(frame, 9, 3), rule.heaviest) == (
-        False,
-        None,
-        inf,
-    )
-    assert rule.privacy(frame, 9, 3, 1) is None
+    population = Population(frame, 9, 3, 9)
+    assert (rule.can_continue(population), rule.heaviest) == (False, inf)
+    assert (rule.sum_budget(population), rule.privacy(population, 1)) == (None, None)
     with pytest.raises(RefusedError, match="cannot continue an earlier epoch"):
-        rule.continued(Own(np.ones(4, int)), Population(frame, 9, 3, 3), (0.5,))
+        rule.continued(Own(np.ones(4, int)), population, (0.5,))
     assert rule.describe((0.5,)) == repr(rule)
     assert rule.to_json() == '{"local_skew": 0.0, "number": 0}'
 

@@ -113,7 +113,7 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     }
     nodes = simulated_nodes(counts, settings.key_bits)
     rounds = {name: rounds_in_memory(selector, nodes) for name, selector in selectors.items()}
-    is_noisy = has_lasting_noise(simulated, len(counts))
+    is_noisy = has_lasting_noise(simulated, counts)
     # Where noise lasts, other registrations show Dubhe's balance; half the rounds show its cost.
     numbers = dict.fromkeys(rounds, _ROUNDS) | ({"dubhe": _ROUNDS // 2} if is_noisy else {})
     plans = {name: list(islice(own, numbers[name])) for name, own in rounds.items()}
@@ -177,7 +177,7 @@ def _swept(
         except SettingsError:  # such as fewer participants than min_cohort
             continue
         random = rounds_in_memory(RandomSelector(wanted, settings.seed or 0), nodes)
-        if has_lasting_noise(own, len(nodes)):
+        if has_lasting_noise(own, counts):
             numbers = _REGISTRATIONS, _SWEPT_ROUNDS
             dubhe = _mean(_registrations(own, counts, weighted, *numbers))
         else:

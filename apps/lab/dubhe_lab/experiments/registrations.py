@@ -19,15 +19,21 @@ from dubhe_flwr.protocol.wire.terms import Terms
 from dubhe_flwr.rules import Own, Population, Prices, Settled
 
 
-def has_lasting_noise(settings: Settings, num_clients: int) -> bool:
+def has_lasting_noise(settings: Settings, label_counts: NDArray[np.int64]) -> bool:
     """Return whether clients draw by noisy prices, without an agent that makes up for the noise."""
     rule = settings.rule
     return (
         isinstance(rule, Prices)
         and rule.noise != 0.0
         and not settings.determined.has_agent
-        and rule.can_continue(num_clients, settings.num_participants, num_clients)
+        and rule.can_continue(_population(settings, label_counts))
     )
+
+
+def _population(settings: Settings, label_counts: NDArray[np.int64]) -> Population:
+    """Return what the rule is told about a registration of all clients."""
+    num_clients, num_classes = label_counts.shape
+    return Terms(settings.announced(seed=0), num_classes).population(num_clients, num_clients)
 
 
 def registrations(
@@ -37,20 +43,11 @@ def registrations(
 
     The settings describe a simulation in the clear, with lasting noise.
     """
-    num_clients, num_classes = label_counts.shape
-    announced = settings.announced(seed=0)
-    terms = Terms(announced, num_classes)
-    rule: Any = terms.rule
-    population = Population(
-        terms.frame,
-        num_clients,
-        announced.num_participants,
-        num_clients,
-        terms.vault.num_members,
-    )
+    rule: Any = settings.rule
+    population = _population(settings, label_counts)
     sizes = label_counts.sum(axis=1).tolist()
-    roster = Roster(bytes(PUBLIC_KEY_BYTES * num_clients), tuple(sizes))
-    mean = roster.mean_examples if announced.weighted else None
+    roster = Roster(bytes(PUBLIC_KEY_BYTES * len(sizes)), tuple(sizes))
+    mean = None if settings.equal_weights else roster.mean_examples
     weights = (weight_of(size, mean) for size in sizes)
     owns = [Own(*both, rng) for both in zip(label_counts, weights, strict=True)]
     registered = np.sum([rule.contribution(own, population) for own in owns], axis=0)

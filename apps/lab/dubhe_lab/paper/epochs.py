@@ -69,9 +69,7 @@ def _measure(
     later = replace(first, frame=replace(frame, continues=True))
     owns = [Own(row, rng=rng) for row in counts]
     openings = np.array([rule.contribution(own, first) for own in owns])
-    of_first, cost = (
-        1.0 / (rule.sum_budget(each.frame, number, participants) or 1) for each in (first, later)
-    )
+    of_first, cost = (1.0 / (rule.sum_budget(each) or 1) for each in (first, later))
     budgets, present, found = [LabelBudget()] * len(owns), np.arange(number), []
     state: tuple[float, ...] = ()
     for epoch in range(num_epochs + 1):

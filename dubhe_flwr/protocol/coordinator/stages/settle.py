@@ -138,8 +138,8 @@ class Settle(Awaiting):
         finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
         registered = _of(self.registered, settled)
         epoch = _epoch_of(context, registered, finding)
-        sizes = registered.last_sum.num_clients, context.settings.num_participants
-        if epoch.terms.rule.can_continue(*sizes, registered.num_registered):
+        sizes = registered.last_sum.num_clients, registered.num_registered
+        if epoch.terms.rule.can_continue(epoch.terms.population(*sizes)):
             context = context.with_run(continued=epoch.identity, settled=frozenset(settled))
         # With fewer nodes left, the sums that agents may decrypt can last for fewer rounds.
         most = _num_rounds(context, registered, len(settled))
