@@ -6,6 +6,7 @@ determination adds. `leaderboard` has the larger networks and federations.
 
 from collections.abc import Mapping
 from functools import partial
+from statistics import fmean
 from typing import Any, Final
 
 from dubhe_lab.paper.experiment import (
@@ -19,7 +20,7 @@ from dubhe_lab.paper.experiment import (
 )
 from dubhe_lab.paper.leaderboard import summary
 from dubhe_lab.paper.page import Section
-from dubhe_lab.paper.trainings import digits_cell, gains, mean_gain, together
+from dubhe_lab.paper.trainings import accuracies, digits_cell, gains, mean_gain, together
 from dubhe_lab.report.methods import SEEING_LOSSES, method_label, method_looks
 from dubhe_lab.report.panels import accuracy_and_shares
 from dubhe_lab.report.picture import Picture
@@ -46,6 +47,16 @@ _METHODS: Final = (
     Method("dubhe", coverage=0.3),
     Method("dubhe", coverage=0.1, local_skew=1.0),
 )
+_FEW: Final = (5, 10)
+"""Values of K for the table of smaller rounds."""
+_OF_FEW: Final = (
+    Method("random"),
+    _USUAL,
+    Method("dubhe", 3),
+    _TRIED,
+    Method("greedy"),
+)
+"""The methods in that table."""
 _DRAWN: Final = (
     *map(Method, ("random", "powd")),
     _USUAL,
@@ -57,15 +68,29 @@ _LOOKS: Final = method_looks([str(method) for method in _DRAWN])
 
 
 def _grid(options: PaperSettings) -> Grid:
+    seeds, cell = options.seeds_or(_SEEDS), partial(digits_cell, options=options)
     return {
-        optimizer: columns(
-            _METHODS, options.seeds_or(_SEEDS), partial(digits_cell, options=options, **given)
-        )
-        for optimizer, given in _OPTIMIZERS.items()
+        **{
+            optimizer: columns(_METHODS, seeds, partial(cell, **given))
+            for optimizer, given in _OPTIMIZERS.items()
+        },
+        **{
+            _few(number, optimizer): columns(
+                _OF_FEW, seeds, partial(cell, num_participants=number, **_OPTIMIZERS[optimizer])
+            )
+            for number in _FEW
+            for optimizer in ("SGD", "Adam")
+        },
     }
 
 
-def _report(_options: PaperSettings, results: Results) -> Section:
+def _few(num_participants: int, optimizer: str) -> str:
+    return f"K = {num_participants},\n{optimizer}"
+
+
+def _report(_options: PaperSettings, found: Results) -> Section:
+    results = {optimizer: found[optimizer] for optimizer in _OPTIMIZERS}
+    few = {title: of for title, of in found.items() if title not in _OPTIMIZERS}
     return Section(
         "digits",
         "Digits, with ten seeds",
@@ -80,6 +105,7 @@ def _report(_options: PaperSettings, results: Results) -> Section:
         [
             summary(_MAIN, list(results.values())),
             _gains(results),
+            _accuracies(few),
         ],
         _headline(results["SGD"]),
     )
@@ -94,6 +120,16 @@ def _gains(results: Results) -> Table:
             rows.append([method_label(str(method)), *gained])
     columns = ("method", *_OPTIMIZERS)
     return Table("Points of accuracy gained over Dubhe's defaults", columns, rows)
+
+
+def _accuracies(results: Results) -> Table:
+    """Return a table of the mean accuracy in rounds of few clients."""
+    rows = []
+    for method in _OF_FEW:
+        own = [accuracies(of[str(method)]) for of in results.values()]
+        if all(own):
+            rows.append([method_label(str(method)), *(f"{100 * fmean(each):.1f}" for each in own)])
+    return Table("Accuracy with fewer clients per round", ("method", *results), rows)
 
 
 def _headline(of_methods: Mapping[str, Seeds]) -> list[Picture]:
