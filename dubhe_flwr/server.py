@@ -31,6 +31,7 @@ class Selection(Selecting[Strategy], Strategy):
     """
 
     _configures = "configure_fit"
+    _grids: tuple[Any, ...] = ()
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:
         """Return the checkpoint's model or, without one, the wrapped strategy's."""
@@ -44,20 +45,19 @@ class Selection(Selecting[Strategy], Strategy):
         Works like `dubhe_flwr.serverapp.Selection.select`, but with the nodes of a ClientManager.
         `Plan.participants` holds the `node_id` of its clients.
         """
-        grids: list[Any] = []
 
         def present() -> list[int]:
-            nonlocal grids
             clients = _clients_of(client_manager)
-            grids = [client.grid for client in clients.values()]
+            if clients:  # without clients, the Grids of earlier ones say whether to wait
+                self._grids = tuple(client.grid for client in clients.values())
             return list(clients)
 
         return self.driver.plan_round(
             server_round,
             present,
             # All clients share one Grid.
-            lambda *sent: send_over_grid(grids[0], *sent) if grids else {},
-            lambda: min(map(patience, grids), default=inf),
+            lambda *sent: send_over_grid(self._grids[0], *sent) if self._grids else {},
+            lambda: min(map(patience, self._grids), default=inf),
         )
 
     def configure_fit(

@@ -35,7 +35,8 @@ class Options:
         same directory continues with the next round.
     on_selection : callable (Plan, float) -> mapping or None, optional (default: none)
         Called after each selection with the plan and the number of seconds that the round waited
-        for it. If it returns a mapping, its entries are added to the round's metrics.
+        for it. If it returns a mapping, its entries are added to the round's metrics. Instead, a
+        subclass may define a method of this name.
     """
 
     equal_weights: bool = Settings.equal_weights

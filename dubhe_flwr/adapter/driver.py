@@ -77,6 +77,7 @@ class SelectionDriver:
         self.run = Run(wrapped, selector, options)
         self._own_eligible = own_eligible
         self._nodes = SimulatedNodes()
+        self._num_present = self.expected_nodes
         self._selected: set[str] = set()
         self._ahead = PlansAhead(selector, options.stage_timeout)
         self._reach: tuple[Callable[[], Sequence[int]], Send]  # list and reach this round's nodes
@@ -98,6 +99,7 @@ class SelectionDriver:
         server_round, run = _checked_round(server_round), self.run
         if server_round <= 1:  # Flower begins a run, perhaps with other nodes
             self._nodes = SimulatedNodes()
+            self._num_present = self.expected_nodes
             self._selected.clear()
             warn_once.cache_clear()
             self.stop()
@@ -109,6 +111,7 @@ class SelectionDriver:
         begin = time.perf_counter()
         planned = self._ahead.take(server_round)
         node_ids = present()
+        self._num_present = len(node_ids) or self._num_present
         own_eligible = self._own_eligible()
         eligible: Any = own_eligible(server_round, node_ids) if own_eligible else node_ids
         if eligible is None:
@@ -220,10 +223,10 @@ class SelectionDriver:
     ) -> None:
         """Wait until the expected nodes are connected, up to `wait_timeout`.
 
-        If a later round finds no node connected, it waits too: the connection may be broken, and
-        the remaining rounds would otherwise be skipped one right after the other.
+        If a later round finds no node connected, it waits too, until as many are back as before:
+        the connection may be broken, and otherwise all remaining rounds would be skipped at once.
         """
-        expected, there = self.expected_nodes, len(present())
+        expected, there = min(self.expected_nodes, self._num_present), len(present())
         seconds = self.options.wait_timeout if patience() else 0.0
         begin = last_came = time.monotonic()
         if there < expected and seconds:

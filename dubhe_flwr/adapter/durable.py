@@ -31,7 +31,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def lock(descriptor: int, *, waits: bool) -> bool:
-    """Lock an open file until it is closed; return False on Windows, where this does nothing.
+    """Lock an open file until `release`; return False on Windows, where this does nothing.
 
     If another process holds the lock, waits or raises `BlockingIOError`. Raises another `OSError`
     on network file systems that have no locks.
@@ -43,7 +43,7 @@ def lock(descriptor: int, *, waits: bool) -> bool:
 
 
 def release(descriptor: int) -> None:
-    """Unlock and close a file; closing it would not unlock it if a forked process has it, too."""
+    """Unlock and close a file; closing it alone would not unlock it if a forked process has it."""
     with suppress(OSError):
         if fcntl is not None:
             fcntl.flock(descriptor, fcntl.LOCK_UN)

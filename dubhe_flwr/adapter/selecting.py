@@ -64,7 +64,12 @@ class Selecting(Generic[StrategyT]):
                 raise SettingsError(
                     f"{type(layer).__name__} already selects; wrap the strategy inside it instead."
                 )
-        if options.on_selection is None and hasattr(type(self), "on_selection"):
+        if hasattr(type(self), "on_selection"):
+            if options.on_selection is not None:
+                raise SettingsError(
+                    f"{type(self).__name__} has a method on_selection; leave out the option, and "
+                    "call its function from the method."
+                )
             options = replace(options, on_selection=self.on_selection)
         self.strategy = strategy
         self.driver = SelectionDriver(strategy, selector, options, self.own_eligible)

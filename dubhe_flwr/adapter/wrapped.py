@@ -139,7 +139,8 @@ def call_start(start: Callable[..., Any], flowers: Any, *given: Any, **own: Any)
 def min_available(strategy: Any) -> int:
     """Return how many connected nodes a strategy of either API waits for."""
     names = ("min_available_nodes", "min_available_clients")
-    return max(int(vars(layer).get(name) or 0) for layer in layers(strategy) for name in names)
+    wanted = (vars(layer).get(name) for layer in layers(strategy) for name in names)
+    return max((number for number in wanted if isinstance(number, int)), default=0)
 
 
 @contextmanager

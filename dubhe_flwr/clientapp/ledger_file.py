@@ -43,6 +43,7 @@ def open_ledger(folder: Path, identity: str = "") -> Iterator[tuple[Ledger, Save
         descriptor = os.open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise _unusable(folder, error) from None
+    owner = os.getpid()
     try:
         _wait_for(descriptor, folder)
         before = _read(file)
@@ -53,7 +54,8 @@ def open_ledger(folder: Path, identity: str = "") -> Iterator[tuple[Ledger, Save
 
         yield before, save
     finally:
-        release(descriptor)
+        if os.getpid() == owner:  # not if `label_counts` forked a process, and that one ends
+            release(descriptor)
 
 
 def _wait_for(descriptor: int, folder: Path) -> None:

@@ -25,7 +25,7 @@ class TrustedKeys:
     Raises
     ------
     SettingsError
-        If there are no keys, a key occurs twice, or something is not a public Ed25519 key.
+        If there are no keys, a key occurs twice, or one of them is not a public Ed25519 key.
     """
 
     __slots__ = ("_ranks",)

@@ -89,7 +89,7 @@ def test_defaults(api: Api) -> None:
 
 @in_both_apis
 def test_the_nodes_that_the_wrapped_strategy_waits_for_are_expected(api: Api) -> None:
-    """Flower's strategies start with a minimum of connected nodes, and so does Dubhe."""
+    """Flower's strategies start once a minimum of nodes is connected, and Dubhe waits for them."""
     wrapped = api.private("ServerSideFixed", api.wrapped(**api.wanting(least=50)))
     assert api.dubhe(wrapped).driver.expected_nodes == 50
     assert api.dubhe(wrapped, expected_nodes=8).driver.expected_nodes == 8

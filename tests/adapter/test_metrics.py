@@ -75,6 +75,8 @@ def test_on_selection_may_be_a_method() -> None:
     strategy = Own(TRAIN.wrapped(), **SELECTION)
     strategy.select(1, TRAIN.grid())
     assert strategy.driver.metrics["own"] == 1
+    with pytest.raises(SettingsError, match="Own has a method on_selection; leave out the option"):
+        Own(TRAIN.wrapped(), **SELECTION, on_selection=strategy.on_selection)
 
 
 def test_on_selection_must_be_a_function() -> None:

@@ -387,6 +387,17 @@ def test_a_strategy_that_resamples_is_logged(api: Api, caplog: pytest.LogCapture
     assert strategy.driver.metrics["selection-clients"] == 3
 
 
+@in_both_apis
+def test_a_round_of_a_simulation_does_not_wait(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    """An in-process Grid has all its nodes from the start, so waiting brings none back."""
+    strategy, grid = api.dubhe(**PLAIN, on_failure="random"), api.grid()
+    grid.get_node_ids = lambda: [] if strategy.rounds_done else [*grid.contexts]
+    with caplog.at_level(logging.INFO, logger="flwr"):
+        api.run(strategy, grid)
+    assert len(strategy.plans) == 3
+    assert "waiting for" not in caplog.text
+
+
 def test_a_node_that_leaves_after_its_selection_is_not_blamed_on_the_strategy(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -140,8 +140,7 @@ def open_with(nodes: Nodes, batch: Batch, node_id: int, **changes: Any) -> Field
 
 def population_of(nodes: Nodes, node_id: int) -> Population:
     """Return what a node's rule knows about all nodes that registered."""
-    place = joined(nodes, node_id)
-    return Population(place.terms.frame, N, K, N, 3)
+    return joined(nodes, node_id).terms.population(N, N)
 
 
 def contribution_of(nodes: Nodes, node_id: int) -> NDArray[np.int64]:

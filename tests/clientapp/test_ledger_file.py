@@ -158,6 +158,7 @@ def test_a_process_that_label_counts_forked_does_not_keep_the_lock(tmp_path: Pat
     finally:
         os.close(file)
         worker.kill()
+        worker.join()
 
 
 def test_the_current_label_counts_are_remembered_without_a_folder() -> None:

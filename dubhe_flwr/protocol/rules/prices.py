@@ -157,7 +157,7 @@ class Prices(Rule):
 
         None without noise, or without prices, when labels enter no sum.
         """
-        has_limit = self.noise and self.can_continue(population)
+        has_limit = self.noise and self.has_prices(population)
         return self._budget(population.frame) if has_limit else None
 
     @property
@@ -188,7 +188,11 @@ class Prices(Rule):
         return UNIT * design.deviations(population.num_clients, opening=opening)
 
     def can_continue(self, population: Population) -> bool:
-        """Return whether there are prices: not if V is all nodes, or if noise would drown them."""
+        """Return whether there are prices to start from."""
+        return self.has_prices(population)
+
+    def has_prices(self, population: Population) -> bool:
+        """Return whether labels enter sums: not if V is all nodes, or if noise would drown them."""
         volunteers = self._volunteers(population.num_registered, population.num_participants)
         return volunteers < population.num_clients and not self._drowns(volunteers)
 
@@ -221,7 +225,7 @@ class Prices(Rule):
     ) -> Sequence[Settled | Unsettled]:
         """Settle several nodes that read the same sum, much faster than one after the other."""
         num_clients = population.num_clients
-        if not self.can_continue(population):
+        if not self.has_prices(population):
             return [Settled(min(1.0, population.num_participants / num_clients))] * len(owns)
         design = self._design(population)
         fixed_point = self._fixed_point(population.frame, opening=state is None)
@@ -257,7 +261,7 @@ class Prices(Rule):
     ) -> list[NDArray[np.int64]]:
         """Return each node's contribution and noise, or noise alone if its budget is spent."""
         values = self._design(population).values(prices, *self._weighted_distributions(owns))
-        has_prices = self.can_continue(population)
+        has_prices = self.has_prices(population)
         values[[own.is_silent or not has_prices for own in owns]] = 0.0
         noise, deviations = np.zeros(values.shape), self.deviations(population, prices.num_sums)
         if deviations is not None and population.noise_share:

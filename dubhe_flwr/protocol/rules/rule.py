@@ -241,7 +241,8 @@ class Rule(ABC):
     def can_continue(self, population: Population) -> bool:
         """Return whether an epoch can start from the last one's `Settled.state`.
 
-        `population` describes the last sum of that epoch.
+        `population` describes the last sum of that epoch, or the largest epoch that the server
+        announces.
         """
         del population
         return False

@@ -34,6 +34,7 @@ class Terms:
         largest_weight = LARGEST_WEIGHT if announced.weighted else 1.0
         continues, most = announced.continues is not None, announced.max_clients
         self.frame = Frame(num_classes, most, largest_weight, continues)
+        self._num_members = _members_that_add_noise(announced, self.rule)
         if continues and not self.rule.can_continue(self.population(most, most)):
             raise RefusedError("The rule cannot continue an earlier epoch.")
         # Otherwise a server could keep a node busy forever, counting slots or making a key.
@@ -50,16 +51,9 @@ class Terms:
                 SETTLEMENT: self.rule.settlement_slots(self.frame),
             }
             fields = {name: shape for name, shape in slots.items() if shape is not None}
-            self.vault: Vault = vault_of(announced, fields, self._num_members())
+            self.vault: Vault = vault_of(announced, fields, self._num_members)
         except SettingsError as error:
             raise RefusedError(f"The terms of the epoch are invalid: {error}") from None
-
-    def _num_members(self) -> int:
-        """Return the number of committee members that add noise, also in a simulation of them."""
-        plays_committee = self.announced.in_the_clear and has_committee(
-            self.rule, self.announced.has_agent
-        )
-        return COMMITTEE_SIZE if self.announced.has_committee or plays_committee else 0
 
     def population(self, num_clients: int, num_registered: int) -> Population:
         """Return what the rule is told about a sum over some of the registered clients."""
@@ -68,7 +62,7 @@ class Terms:
             num_clients,
             self.announced.num_participants,
             num_registered,
-            self._num_members(),
+            self._num_members,
         )
 
     def weighted_distribution(self, own: Own) -> NDArray[np.int64]:
@@ -86,6 +80,12 @@ class Terms:
 def sum_name_of(number: int) -> SumName:
     """Return the name of one of the rule's sums; number 0 is the sum of the registrations."""
     return SumName(SETTLEMENT if number else REGISTRATION, number)
+
+
+def _members_that_add_noise(announced: JoinRequest, rule: Rule) -> int:
+    """Return the number of committee members that add noise, also in a simulation of them."""
+    plays_committee = announced.in_the_clear and has_committee(rule, announced.has_agent)
+    return COMMITTEE_SIZE if announced.has_committee or plays_committee else 0
 
 
 def has_committee(rule: Rule, has_agent: bool) -> bool:

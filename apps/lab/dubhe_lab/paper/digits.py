@@ -1,12 +1,11 @@
 """Beyond the paper: all selection methods on digits, with three optimizers and ten paired seeds.
 
-A training run takes seconds, so this table has enough seeds to tell methods apart, and shows what
-determination adds. `leaderboard` has the larger networks and federations.
+A training run takes seconds, so these tables have enough seeds to tell methods apart, and show what
+determination adds, also in small rounds. `leaderboard` has the larger networks and federations.
 """
 
 from collections.abc import Mapping
 from functools import partial
-from statistics import fmean
 from typing import Any, Final
 
 from dubhe_lab.paper.experiment import (
@@ -20,7 +19,7 @@ from dubhe_lab.paper.experiment import (
 )
 from dubhe_lab.paper.leaderboard import summary
 from dubhe_lab.paper.page import Section
-from dubhe_lab.paper.trainings import accuracies, digits_cell, gains, mean_gain, together
+from dubhe_lab.paper.trainings import digits_cell, gains, mean_gain, together
 from dubhe_lab.report.methods import SEEING_LOSSES, method_label, method_looks
 from dubhe_lab.report.panels import accuracy_and_shares
 from dubhe_lab.report.picture import Picture
@@ -47,16 +46,15 @@ _METHODS: Final = (
     Method("dubhe", coverage=0.3),
     Method("dubhe", coverage=0.1, local_skew=1.0),
 )
-_FEW: Final = (5, 10)
-"""Values of K for the table of smaller rounds."""
-_OF_FEW: Final = (
+_SMALL_ROUNDS: Final = (5, 10)
+"""Values of K for the table of small rounds."""
+_METHODS_OF_SMALL_ROUNDS: Final = (
     Method("random"),
     _USUAL,
     Method("dubhe", 3),
     _TRIED,
     Method("greedy"),
 )
-"""The methods in that table."""
 _DRAWN: Final = (
     *map(Method, ("random", "powd")),
     _USUAL,
@@ -75,22 +73,20 @@ def _grid(options: PaperSettings) -> Grid:
             for optimizer, given in _OPTIMIZERS.items()
         },
         **{
-            _few(number, optimizer): columns(
-                _OF_FEW, seeds, partial(cell, num_participants=number, **_OPTIMIZERS[optimizer])
+            f"K = {number},\n{optimizer}": columns(
+                _METHODS_OF_SMALL_ROUNDS,
+                seeds,
+                partial(cell, num_participants=number, **_OPTIMIZERS[optimizer]),
             )
-            for number in _FEW
+            for number in _SMALL_ROUNDS
             for optimizer in ("SGD", "Adam")
         },
     }
 
 
-def _few(num_participants: int, optimizer: str) -> str:
-    return f"K = {num_participants},\n{optimizer}"
-
-
 def _report(_options: PaperSettings, found: Results) -> Section:
     results = {optimizer: found[optimizer] for optimizer in _OPTIMIZERS}
-    few = {title: of for title, of in found.items() if title not in _OPTIMIZERS}
+    of_small_rounds = {title: of for title, of in found.items() if title not in _OPTIMIZERS}
     return Section(
         "digits",
         "Digits, with ten seeds",
@@ -99,13 +95,14 @@ def _report(_options: PaperSettings, found: Results) -> Section:
                 "Digits as in dubhe compare: N = 150, rho = 10, EMD_avg = 1.5, 60 rounds of K = 20 "
                 "clients. All methods share federations, initial models and batches. Accuracy is "
                 "the mean over the last quarter of the rounds and all seeds; ± is the standard "
-                "error of the mean over paired seeds."
+                "error of the mean over paired seeds. The last table has rounds of 5 and 10 "
+                "clients instead."
             )
         ],
         [
             summary(_MAIN, list(results.values())),
             _gains(results),
-            _accuracies(few),
+            _small_rounds(of_small_rounds),
         ],
         _headline(results["SGD"]),
     )
@@ -122,14 +119,15 @@ def _gains(results: Results) -> Table:
     return Table("Points of accuracy gained over Dubhe's defaults", columns, rows)
 
 
-def _accuracies(results: Results) -> Table:
-    """Return a table of the mean accuracy in rounds of few clients."""
+def _small_rounds(results: Results) -> Table:
+    """Return a table of the points that each method gains over random selection in small rounds."""
     rows = []
-    for method in _OF_FEW:
-        own = [accuracies(of[str(method)]) for of in results.values()]
-        if all(own):
-            rows.append([method_label(str(method)), *(f"{100 * fmean(each):.1f}" for each in own)])
-    return Table("Accuracy with fewer clients per round", ("method", *results), rows)
+    for method in _METHODS_OF_SMALL_ROUNDS[1:]:
+        gained = [mean_gain(gains(of[str(method)], of["random"])) for of in results.values()]
+        if all(gained):
+            rows.append([method_label(str(method)), *gained])
+    columns = ("method", *results)
+    return Table("Points of accuracy gained over random selection in small rounds", columns, rows)
 
 
 def _headline(of_methods: Mapping[str, Seeds]) -> list[Picture]:
