@@ -34,6 +34,7 @@ def test_the_budget_limits_the_sums_of_an_epoch() -> None:
     bound = Prices().privacy(of(99, 40, Frame(10, 1000, 4.0)), 6)
     assert bound is not None
     assert bound.epoch < bound.budget
+    assert Prices().privacy(too_few, 6) is exact.privacy(of(99, 40, first), 6) is None
 
 
 def test_prices_that_start_afresh_in_each_epoch_are_still_prices() -> None:
@@ -48,7 +49,6 @@ def test_prices_that_start_afresh_in_each_epoch_are_still_prices() -> None:
     owns = [Own(np.array(counts)) for counts in ([5, 0], [0, 5])]
     first, second = (Afresh(noise=0.0).contribution(own, population) for own in owns)
     assert first.tolist() != second.tolist()
-    assert Prices().privacy(too_few, 6) is exact.privacy(of(99, 40, first), 6) is None
 
 
 def test_the_description_shows_the_settings() -> None:
