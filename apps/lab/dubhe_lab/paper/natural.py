@@ -82,7 +82,6 @@ def _given(name: str, options: PaperSettings) -> dict[str, Any]:
         "reference_set": (1, 2, of.num_classes),
         "evaluate_every": 5,
         "encrypted": False,
-        "coverage": 0.3,  # as in the stored, older runs
         **of.given,
     }
 
