@@ -93,7 +93,8 @@ def _methods(title: str) -> tuple[Method, ...]:
         return _FEW_METHODS if title == _CIFAR10 else _LONG_METHODS
     if title == _TURNED:
         return (*_METHODS, _USUAL)
-    return (*_METHODS, _COVERING, *([_LIKE_CLIENTS] if title == "Adam" else []))
+    others = {"SGD": (_USUAL,), "Adam": (_LIKE_CLIENTS,)}
+    return (*_METHODS, _COVERING, *others.get(title, ()))
 
 
 def _grid(options: PaperSettings) -> Grid:
