@@ -15,13 +15,13 @@ FULL = PaperSettings(scale="full")
 CELLS = EXPERIMENTS["when"].cells(FULL)
 
 
-def test_no_gain_on_the_page_is_uncertain_by_half_a_point() -> None:
-    """The page's standard errors are below half a point, with the seeds of each federation."""
+def test_no_gain_on_the_page_is_uncertain_by_more_than_half_a_point() -> None:
+    """The page's standard errors are at most half a point, with the seeds of each federation."""
     page = (ROOT / "docs" / "side_by_side.md").read_text(encoding="utf-8")
     table = page.partition("<!-- table of when 1 -->\n\n")[2].partition("\n\n")[0]
     errors = [float(error) for error in re.findall(r"±(\d+\.\d)", table)]
     assert len(errors) == 27 * 2
-    assert max(errors) < 0.5
+    assert max(errors) <= 0.5
 
 
 def test_a_federation_without_all_methods_is_left_out() -> None:
