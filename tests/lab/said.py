@@ -282,7 +282,7 @@ def natural() -> Iterator[str]:
     yield f"(recall {movies['Dubhe', recall]:.0f} % instead of none)"
     lost = words(movies.lead("random", "Dubhe"))
     assert lost == words(greedy[2])
-    yield f"loses {lost} points of accuracy, as many as with greedy selection"
+    yield f"loses {lost} points of accuracy, the same as greedy selection"
     assert -1 < movies.lead("Dubhe", "random", balanced) < 0
     yield f"Only {movies['Dubhe', 'coverage %']:.0f} % of the clients train"
 

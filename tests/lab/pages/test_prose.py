@@ -141,7 +141,7 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
     },
     "docs/side_by_side.md": {
-        "tests/lab/paper/test_when.py::test_no_gain_on_the_page_is_uncertain_by_half_a_point": (
+        "tests/lab/paper/test_when.py::test_gains_are_certain_to_half_a_point": (
             "the standard error with five is about half a point or larger",
         ),
         SETTING: (

@@ -15,7 +15,7 @@ FULL = PaperSettings(scale="full")
 CELLS = EXPERIMENTS["when"].cells(FULL)
 
 
-def test_no_gain_on_the_page_is_uncertain_by_more_than_half_a_point() -> None:
+def test_gains_are_certain_to_half_a_point() -> None:
     """The page's standard errors are at most half a point, with the seeds of each federation."""
     page = (ROOT / "docs" / "side_by_side.md").read_text(encoding="utf-8")
     table = page.partition("<!-- table of when 1 -->\n\n")[2].partition("\n\n")[0]
