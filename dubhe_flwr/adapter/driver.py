@@ -223,8 +223,8 @@ class SelectionDriver:
     ) -> None:
         """Wait until the expected nodes are connected, up to `wait_timeout`.
 
-        If a later round finds no node connected, it waits too, until all nodes are back: the
-        connection may be broken, and otherwise all remaining rounds would be skipped at once.
+        If a later round finds no node connected, it waits too, but not for more nodes than the last
+        round had: the connection may be broken, and all remaining rounds would be skipped at once.
         """
         expected, there = min(self.expected_nodes, self._num_present), len(present())
         seconds = self.options.wait_timeout if patience() else 0.0
