@@ -58,11 +58,9 @@ _METHODS: Final = (
     *map(Method, ("flips", "fedcbs", "fedentopt", "greedy")),
 )
 _USUAL: Final = Method("dubhe")
-_COVERING: Final = Method("dubhe", coverage=0.3)
-"""Dubhe as in the stored runs on larger images, which are older than its default."""
 _LIKE_CLIENTS: Final = Method("dubhe", coverage=0.1, local_skew=1.0)
 """The documentation's advice for optimizers that suffer from the skew of single clients."""
-_LOOKS: Final = method_looks(list(map(str, (*_METHODS, _USUAL, _COVERING, _LIKE_CLIENTS))))
+_LOOKS: Final = method_looks(list(map(str, (*_METHODS, _USUAL, _LIKE_CLIENTS))))
 """One look per method, since all panels of a picture share a legend."""
 _SEEDS: Final = {
     "SGD": tuple(range(10)),
@@ -73,7 +71,7 @@ _SEEDS: Final = {
 }
 _FEW_METHODS: Final = (
     *map(Method, ("random", "powd", "fedcbs", "greedy")),
-    _COVERING,
+    _USUAL,
     _LIKE_CLIENTS,
 )
 """Methods for CIFAR-10, where a round takes eight times as long."""
@@ -91,10 +89,7 @@ def _target(title: str) -> float:
 def _methods(title: str) -> tuple[Method, ...]:
     if title in {_CIFAR10, _LONGER}:
         return _FEW_METHODS if title == _CIFAR10 else _LONG_METHODS
-    if title == _TURNED:
-        return (*_METHODS, _USUAL)
-    others = {"SGD": (_USUAL,), "Adam": (_LIKE_CLIENTS,)}
-    return (*_METHODS, _COVERING, *others.get(title, ()))
+    return (*_METHODS, _USUAL, *((_LIKE_CLIENTS,) if title == "Adam" else ()))
 
 
 def _grid(options: PaperSettings) -> Grid:
@@ -144,7 +139,7 @@ def _report(_options: PaperSettings, results: Results) -> Section:
             )
         ],
         [
-            *([summary((*_METHODS, _COVERING), by_optimizer)] if all(by_optimizer) else []),
+            *([summary((*_METHODS, _USUAL), by_optimizer)] if all(by_optimizer) else []),
             *(_table(title, of_methods) for title, of_methods in trained.items()),
         ],
         [_curves(trained), _reach(trained)],

@@ -29,16 +29,13 @@ PAPER: Final[Mapping[str, Mapping[str, float]]] = {
 
 _TRIES: Final = {"full": (1, 2, 5, 10, 20), "small": (1, 10)}
 _BASELINES: Final = (Method("random"), Method("greedy"))
-_USUAL: Final = Method("dubhe")
-_COVERING: Final = Method("dubhe", coverage=0.3)
-"""Dubhe as in the stored runs on larger images, which are older than its default."""
 _ROUNDS: Final = {"full": 100, "small": 20}
 _SEEDS: Final = (0, 1, 2)
 
 
-def _methods(options: PaperSettings, own: Method) -> tuple[Method, ...]:
+def _methods(options: PaperSettings) -> tuple[Method, ...]:
     tries = options.tries or _TRIES[options.scale]
-    return (*_BASELINES, own, *(Method("dubhe-paper", number) for number in tries))
+    return (*_BASELINES, Method("dubhe"), *(Method("dubhe-paper", number) for number in tries))
 
 
 def _grid(options: PaperSettings) -> Grid:
@@ -47,13 +44,11 @@ def _grid(options: PaperSettings) -> Grid:
     wanted = [dataset for dataset in ("MNIST", "CIFAR10") if dataset in options.datasets]
     return {
         **{
-            kind: studies(
-                options, _methods(options, _USUAL), _SEEDS, num_rounds=rounds, generator=kind
-            )
+            kind: studies(options, _methods(options), _SEEDS, num_rounds=rounds, generator=kind)
             for kind in get_args(PartitionKind)
         },
         **{
-            dataset: trainings(dataset, "10/1.5", options, _methods(options, _COVERING), _SEEDS)
+            dataset: trainings(dataset, "10/1.5", options, _methods(options), _SEEDS)
             for dataset in (wanted if options.is_full else wanted[:1])
         },
     }
@@ -82,7 +77,7 @@ def _report(options: PaperSettings, results: Results) -> Section:
 def _distances(options: PaperSettings, results: Results) -> Table:
     kinds = get_args(PartitionKind)
     rows = []
-    for method in _methods(options, _USUAL):
+    for method in _methods(options):
         found = [results[kind][str(method)].values() for kind in kinds]
         rows.append(
             [
@@ -109,7 +104,7 @@ def _accuracies(options: PaperSettings, dataset: str, of_methods: Mapping[str, S
     reached = {name: accuracies(of_seeds) for name, of_seeds in of_methods.items()}
     least, most, first = reached["random"], reached["greedy"], reached.get("dubhe-paper, H=1", [])
     rows = []
-    for method in _methods(options, _COVERING):
+    for method in _methods(options):
         own = reached[str(method)]
         rows.append(
             [

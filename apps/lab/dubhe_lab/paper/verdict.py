@@ -52,7 +52,6 @@ def _settings(number: int, *, is_full: bool) -> CompareSettings:
             "emd": round(rng.uniform(*emds), 1),
             "num_participants": int(rng.integers(3, 1 + min(most, num_clients // 2))),
             "seed": number,
-            "coverage": 0.3,  # as in the stored, older runs
         }
         settings = CompareSettings.for_dataset(
             "digits", methods=_COMPARED, encrypted=False, **given, **small
