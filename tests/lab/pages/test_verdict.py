@@ -55,7 +55,7 @@ def test_the_page_has_the_table_of_the_measurements(monkeypatch: pytest.MonkeyPa
     accuracies = [result["accuracy"] for result in tested]
     gained = [100 * (accuracy["dubhe"] - accuracy["random"]) for accuracy in accuracies]
     got = fmean(gained)
-    assert round(min(gained)) == -7  # "in one case by seven points"
+    assert round(min(gained)) == -7  # "That cost seven points"
     sentence = f"predicts {foretold:.1f} points on average, and Dubhe gained {got:.1f}."
     assert sentence in " ".join(PAGE.read_text(encoding="utf-8").split())
     assert all(abs(float(row[2]) - float(row[3])) < 1.0 for row in table.rows)
