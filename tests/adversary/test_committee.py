@@ -60,7 +60,7 @@ from dubhe_flwr.protocol.wire.messages import (
     RuleSum,
     SettleRequest,
 )
-from dubhe_flwr.protocol.wire.roster import split
+from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, split
 from dubhe_flwr.protocol.wire.terms import REGISTRATION
 from dubhe_flwr.rules import Paper, Prices, Tries
 
@@ -584,6 +584,27 @@ class TestALie:
                 proofs[place] = pads.proof(secret, statement)
         with pytest.raises(RefusedError, match="Member 2 of the committee has not proved"):
             settle_with(nodes, b"".join([total, covered, *parts]), b"".join(proofs))
+
+    def test_a_member_that_shows_a_node_another_sum_opens_no_further_one(self) -> None:
+        """With the server, it could otherwise choose prices at which only this node volunteers."""
+        nodes = federation()
+        batch = nodes.until(Stage.SETTLE)
+        victim, vault, label = nodes.ids[12], vault_of(nodes), SumName(REGISTRATION)
+        request: Any = batch.requests[victim]
+        group, size = group_key_of(nodes, nodes.ids[0]), vault.vector_bytes(REGISTRATION)
+        sums, start, end = request.rule_sum.sums, size + DIGEST_BYTES, 2 * size + DIGEST_BYTES + 16
+        total, covered, part = sums[:size], sums[size:start], sums[start:end]
+        cipher, nonce = AESGCM(_release_key(group, label, covered, total)), _nonce(0)
+        part = cipher.encrypt(nonce, shifted(nodes, cipher.decrypt(nonce, part, None)), None)
+        secret = registered(nodes, victim).keys[pads.KEY_BYTES : 2 * pads.KEY_BYTES]
+        proof = pads.proof(secret, _opened_statement(label, covered, N, total, part))
+        rule_sum = replace(request.rule_sum, sums=sums[:start] + part + sums[end:])
+        proofs = proof + request.proofs[pads.PROOF_BYTES :]
+        told = {**batch.requests, victim: replace(request, rule_sum=rule_sum, proofs=proofs)}
+        replies = nodes.deliver(replace(batch, requests=told))
+        assert not nodes.errors
+        plan = nodes.finish(nodes.step(replies))
+        assert "20 of 20 nodes refused at settle" in plan.notes[1]
 
     def test_a_sum_over_too_few_nodes_is_not_the_members_fault(self) -> None:
         """Members would refuse it, so the round is given up."""

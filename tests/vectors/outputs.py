@@ -5,6 +5,7 @@ of a case, which `make.py` then writes.
 """
 
 import struct
+from hashlib import sha256
 
 from vectors import reference as ref
 from vectors.inputs import ANNOUNCED, EPOCH, EXAMPLES, Case, all_typed, bytes_of, present, untyped
@@ -98,6 +99,7 @@ def committees(case: Case) -> Case:
         ref.member_part(group, place, label, pad_keys, noise[place], covered, total)
         for place, pad_keys in enumerate(zip(*keys, strict=True))
     ]
+    opened = b"".join([total, sha256(covered).digest(), *parts])
     return {
         "sealed-state": ref.sealed_state(made, state).hex(),
         "group-key": group.hex(),
@@ -112,6 +114,7 @@ def committees(case: Case) -> Case:
             for own in keys
         ],
         "sum": ref.added([*rows, *noise]),
+        "next-group-key": ref.group_key(group, opened).hex(),
     }
 
 

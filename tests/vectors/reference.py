@@ -239,9 +239,9 @@ def pad_name(group: bytes, name: bytes, number: int) -> bytes:
     return prefixed(name, struct.pack(">q", number), hashlib.sha256(group).digest())
 
 
-def group_key(made: bytes, state: bytes) -> bytes:
-    """Return the key that nodes use, from the one that the first member made and a state."""
-    return hkdf(made, prefixed(b"group", state))
+def group_key(before: bytes, known: bytes) -> bytes:
+    """Return the key that nodes use, from the one before and a state, or the last opened sum."""
+    return hkdf(before, prefixed(b"group", known))
 
 
 def sealed_state(key: bytes, state: bytes) -> bytes:

@@ -207,6 +207,8 @@ def test_a_sum_that_a_committee_opens(case: Case) -> None:
     assert [each.hex() for each in proofs] == ["".join(row) for row in case["proofs"]]
     for own, proof in zip(keys, proofs, strict=True):
         assert vault.read(own, label, opened + proof, 3).tolist() == case["sum"]
+        then = bytes.fromhex(case["next-group-key"]) + own[len(group) :]
+        assert vault.keys_after(own, opened) == then
 
 
 @cases("sealed_keys")

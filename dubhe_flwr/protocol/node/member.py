@@ -35,10 +35,10 @@ def open_sum(policy: NodePolicy, joined: Membership, request: OpenRequest, keep:
     if request.number >= rule.num_sums(joined.terms.frame):
         raise RefusedError("The rule needs no further sum.")
     sum_name = sum_name_of(request.number)
-    member = vault.check_open(joined.member, sum_name, request)
+    member = vault.check_open(joined.member, registered.keys, sum_name, request)
     keep(replace(joined, member=member))
     noise = _noise(policy, joined, member, request)
-    return vault.release(member, registered.keys, sum_name, request, noise)
+    return vault.release(member, member.group, sum_name, request, noise)
 
 
 def _noise(

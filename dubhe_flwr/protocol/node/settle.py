@@ -45,14 +45,16 @@ def settle(
         reading = replace(reading, probability=float(outcome.probability))
     else:
         reading = replace(reading, state=outcome.state)
-    joined = replace(joined, registered=replace(registered, reading=reading))
+    vault = joined.terms.vault
+    keys = vault.keys_after(registered.keys, rule_sum.sums)
+    joined = replace(joined, registered=replace(registered, keys=keys, reading=reading))
     if isinstance(outcome, Settled):
         keep(replace(joined, state=outcome.state) if outcome.state else joined)
         return SettleReply(finding=outcome.finding)
     share = share_of_budget(joined, registered.weight, reading.num_registered)
     keep(replace(joined, budget=joined.budget.charged(share)))
     sum_name = sum_name_of(rule_sum.number + 1)
-    return SettleReply(joined.terms.vault.hide(registered.keys, sum_name, outcome.contribution))
+    return SettleReply(vault.hide(keys, sum_name, outcome.contribution))
 
 
 def own_of(

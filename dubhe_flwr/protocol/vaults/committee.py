@@ -12,7 +12,9 @@ Each vector carries one more number, its *tag*: the inner product with factors d
 group key. A server that changes a total does not know the factors, so the tag exposes the change.
 Pads depend on the group key, too: if nodes were given different keys, no member's pads can open the
 sum of their vectors. Colluding nodes do know the factors, so each member also proves to each node
-which total it opened, with the secret that only these two share.
+which total it opened, with the secret that only these two share. A lying member could still show
+each node another sum, and so choose who volunteers in the next one. So a node derives a new group
+key from each sum that it reads: nodes that read different sums share no pads afterwards.
 
 The members are three of the first six trusted keys, in their order. Without trusted keys the server
 draws them, and has to be trusted to follow the protocol.
@@ -95,6 +97,7 @@ class Member(Hidden):
     covered: bytes = b""  # a bit for each node that joined, set if it is in the last opened sum
     num_opened: int = 0  # number of sums that the member has opened
     num_registered: int = 0  # number of nodes in the first opened sum
+    group: bytes = b""  # the group key of nodes that read what it was told of earlier sums
 
     @property
     def num_joined(self) -> int:
@@ -176,7 +179,9 @@ class Committee(Vault):
         statement = _opened_statement(sum_name, covered, int(bits.sum()), total, sealed)
         return OpenReply(sealed, b"".join(pads.proof(each, statement) for each in pad_keys))
 
-    def check_open(self, member: Member, sum_name: SumName, request: OpenRequest) -> Member:
+    def check_open(
+        self, member: Member, keys: bytes, sum_name: SumName, request: OpenRequest
+    ) -> Member:
         """Check a request to open a sum, and return the member's state afterwards.
 
         A member opens one sum under each number, in order: two sums over different nodes would
@@ -198,8 +203,12 @@ class Committee(Vault):
             before = np.unpackbits(np.frombuffer(member.covered, np.uint8))
             if (bits > before).any():
                 raise RefusedError("The sum covers nodes that were not in the previous one.")
+        group = keys[: pads.KEY_BYTES]  # it has read no sum before it opens the first one
+        if sum_name.number:
+            group = _bound(member.group, request.previous or b"")
         return replace(
             member,
+            group=group,
             covered=request.covered,
             num_opened=member.num_opened + 1,
             num_registered=member.num_registered or num_clients,
@@ -324,6 +333,10 @@ class Committee(Vault):
                 ) from None
         _check_ranks(ranks)
 
+    def keys_after(self, keys: bytes, opened: bytes) -> bytes:
+        """Bind the group key to the sum: nodes that read another one share no further pads."""
+        return _bound(keys[: pads.KEY_BYTES], opened) + keys[pads.KEY_BYTES :]
+
     # --- the server -------------------------------------------------------------------------------
 
     def add_up(self, public: bytes, fields: Iterable[str], vectors: Iterable[bytes]) -> bytes:
@@ -381,9 +394,9 @@ def _group_info(scope: bytes, recipient: bytes) -> bytes:
     return prefixed(b"group", scope, recipient)
 
 
-def _bound(group: bytes, state: bytes) -> bytes:
-    """Bind the group key to the state: a node that starts from another state can read no sum."""
-    return pads.derived_key(group, prefixed(b"group", state))
+def _bound(group: bytes, known: bytes) -> bytes:
+    """Bind the group key to a state or sum: nodes that know another one can read no further sum."""
+    return pads.derived_key(group, prefixed(b"group", known))
 
 
 def _factors(group: bytes, sum_name: SumName, num_slots: int) -> pads.Residues:

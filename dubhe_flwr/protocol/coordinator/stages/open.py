@@ -45,7 +45,7 @@ class Open(Awaiting):
         if not members:
             # Use up the sequence number that a request to a committee would have.
             return context.counted(int(with_committee)), OpenedSum(registered)
-        request = OpenRequest(last.number, _covered(registered), last.sums)
+        request = OpenRequest(last.number, _covered(registered), last.sums, registered.previous)
         asked = dict.fromkeys(members, request)
         context, batch = context.batch(invitation.identity, Stage.OPEN, asked)
         return context, cls(batch, registered)

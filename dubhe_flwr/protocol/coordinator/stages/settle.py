@@ -111,7 +111,8 @@ class Settle(Awaiting):
             "registered and continuing with the rule",
         )
         last = RuleSum(total, len(answered), registered.last_sum.number + 1)
-        return context, replace(_of(registered, answered), last_sum=last)
+        previous = registered.last_sum.sums
+        return context, replace(_of(registered, answered), last_sum=last, previous=previous)
 
     def _with_complaints(
         self, context: Context, replies: Replies, report: StageReport
