@@ -97,9 +97,9 @@ def _plan(context: Context, determined: RoundReady) -> tuple[Context, Planned]:
         num_ineligible=len(ready.willing(epoch.registered, context.round.present)) - num_willing,
     )
     chosen = ready.participants(epoch.registered, eligible, context.run.seed, server_round)
-    wanted = context.settings.num_participants
+    notes, wanted = context.round.notes, context.settings.num_participants
     if len(chosen) < wanted:
-        context = context.noted(f"Only {len(chosen)} of {wanted} clients can train.")
+        notes = (*notes, f"Only {len(chosen)} of {wanted} clients can train.")
     plan = Plan(
         server_round=server_round,
         participants=chosen,
@@ -111,7 +111,7 @@ def _plan(context: Context, determined: RoundReady) -> tuple[Context, Planned]:
         rule=epoch.terms.rule.describe(epoch.finding),
         finding=epoch.finding,
         privacy=epoch.privacy,
-        notes=context.round.notes,
+        notes=notes,
         stages=context.round.reports,
     )
     return context, Planned(epoch, plan)
@@ -208,16 +208,16 @@ class Coordinator(Selector[CoordinatorState]):
         present: Collection[int],
         eligible: Collection[int],
     ) -> Plan | None:
-        """Return the plan, with registered, willing nodes in place of nodes that have left."""
-        nodes = frozenset(present)
-        may = nodes.intersection(eligible)
-        if may.issuperset(plan.participants):
-            return plan
+        """Return the plan, with registered, willing nodes in place of nodes that have left.
+
+        Nodes that were away when the plan was made and are back take part again.
+        """
+        del plan  # it follows from the state
         if state.epoch is None:
             return None
-        context = Context(
-            self.settings, state.run, replace(state.round, present=nodes, eligible=may)
-        )
+        nodes = frozenset(present)
+        this_round = replace(state.round, present=nodes, eligible=nodes.intersection(eligible))
+        context = Context(self.settings, state.run, this_round)
         try:
             _, planned = _plan(context, RoundReady(state.epoch))
         except QuorumError:
