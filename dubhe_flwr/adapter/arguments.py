@@ -22,9 +22,9 @@ class Options:
         Give all selected clients the same weight (eq. 1 of the paper), however many examples
         they report. By default, the wrapped strategy weights them as usual.
     expected_nodes : int, optional (default: the number of participants)
-        Number of nodes to wait for before the first round, and before any round that finds no node
-        connected. The default is larger if the wrapped strategy's `min_available_nodes` or
-        `min_available_clients` is.
+        Number of nodes to wait for before the first round, and before any round that finds fewer
+        than `quorum` connected. The default is larger if the wrapped strategy's
+        `min_available_nodes` or `min_available_clients` is.
     wait_timeout : float (default: 60)
         Seconds to wait for these nodes.
     stage_timeout : float, optional (default: 600)

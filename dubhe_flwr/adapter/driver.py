@@ -106,7 +106,7 @@ class SelectionDriver:
             self._ahead = PlansAhead(self.selector, self.options.stage_timeout)
         self._reach = present, send
         server_round = run.begin_round(server_round)
-        if run.plan is None or not present():
+        if run.plan is None or len(present()) < self.selector.least_nodes:
             self._wait_for_nodes(present, patience)
         begin = time.perf_counter()
         planned = self._ahead.take(server_round)
@@ -223,8 +223,8 @@ class SelectionDriver:
     ) -> None:
         """Wait until the expected nodes are connected, up to `wait_timeout`.
 
-        If a later round finds no node connected, it waits too, but not for more nodes than the last
-        round had: the connection may be broken, and all remaining rounds would be skipped at once.
+        If a later round finds too few nodes to go on, it waits too, but not for more nodes than the
+        last round had: the connection may be broken, and come back for one node after the other.
         """
         expected, there = min(self.expected_nodes, self._num_present), len(present())
         seconds = self.options.wait_timeout if patience() else 0.0

@@ -31,6 +31,11 @@ class Selector(ABC, Generic[StateT]):
     def num_participants(self) -> int:
         """``K``: number of clients wanted in a round."""
 
+    @property
+    def least_nodes(self) -> int:
+        """Number of connected nodes below which a round cannot go on; by default 1."""
+        return 1
+
     @abstractmethod
     def initial_state(self) -> StateT:
         """Return the state before the first round."""

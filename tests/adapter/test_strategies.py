@@ -294,17 +294,18 @@ def test_waiting_for_nodes_ends(api: Api, caplog: pytest.LogCaptureFixture) -> N
 
 
 @in_both_apis
-def test_a_round_waits_while_no_node_is_connected(
-    api: Api, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("num_left", [0, 2])
+def test_a_round_waits_while_fewer_than_the_quorum_are_connected(
+    api: Api, num_left: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When the connection breaks between two rounds, no round is lost, and the run goes on."""
+    """When connections break between two rounds, no round is lost, and the run goes on."""
     strategy, grid = api.dubhe(**PLAIN), api.grid()
     grid.is_complete = False
-    breaks = iter([list[int]()] * 3)
+    breaks = iter([[*grid.contexts][:num_left]] * 3)
     grid.get_node_ids = lambda: next(breaks if strategy.rounds_done else iter(()), [*grid.contexts])
     with caplog.at_level(logging.INFO, logger="flwr"):
         api.run(strategy, grid)
-    assert "dubhe: waiting for 6 nodes; 0 connected so far" in caplog.messages
+    assert f"dubhe: waiting for 6 nodes; {num_left} connected so far" in caplog.messages
     assert [len(plan.participants) for plan in strategy.plans] == [6, 6, 6]
 
 

@@ -146,6 +146,11 @@ class Coordinator(Selector[CoordinatorState]):
         """``K``."""
         return self.settings.num_participants
 
+    @property
+    def least_nodes(self) -> int:
+        """The quorum."""
+        return self.settings.least_nodes
+
     def initial_state(self) -> CoordinatorState:
         """Return the state before the first round."""
         seed = self.settings.seed
