@@ -146,23 +146,23 @@ class Run:
         return self.first + server_round
 
     def complete(self, server_round: int, model: Any) -> None:
-        """Save the round; if the disk is full, the run continues without its checkpoint."""
+        """Save the round; if the disk fills up later, the run continues without its checkpoint."""
         self.rounds_done = server_round
         # Saving before the run began would overwrite its checkpoint.
         if self._directory is None or self._phase < Phase.BEGUN:
             return
-        self._phase = max(self._phase, Phase.KEPT)
         try:
             self._directory.save({"state": self.state_dict(), "model": model})
         except OSError as error:
-            log(
-                ERROR,
-                "dubhe: the run continues WITHOUT a checkpoint of round %s: %s cannot be written "
-                "to (%s); make room there",
-                server_round,
-                self._directory.path,
-                error.strerror,
+            why = (
+                f"{self._directory.path} cannot be written to ({error.strerror}); make room there, "
+                "or let the server write to it"
             )
+            if self._phase is Phase.BEGUN:  # no round has been trained yet
+                raise CheckpointError(f"{why}.") from None
+            without = "dubhe: the run continues WITHOUT a checkpoint of round %s: %s"
+            log(ERROR, without, server_round, why)
+        self._phase = max(self._phase, Phase.KEPT)
 
     def _look(self) -> None:
         """Load the checkpoint, once."""

@@ -270,16 +270,25 @@ def test_a_killed_server_app_resumes_every_time(
 def test_a_full_disk_does_not_end_the_run(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each round logs the missing checkpoint as an error, and the last one stays valid."""
+    """Each round logs the missing checkpoint as an error, and the last one stays valid.
+
+    A disk that is full at the start is refused.
+    """
     dubhe, grid = partial(api.dubhe, **ANEW, checkpoint_dir=tmp_path), api.grid()
     api.run(dubhe(), grid, 1)
+    real, last = CheckpointDirectory.save, 1
 
-    def fail(*_arguments: Any) -> None:
-        raise OSError(28, "No space left on device")
+    def fail(directory: CheckpointDirectory, content: Any) -> None:
+        if content["state"]["round"] > last:
+            raise OSError(28, "No space left on device")
+        real(directory, content)
 
     with monkeypatch.context() as patch, caplog.at_level("ERROR", logger="flwr"):
         patch.setattr(CheckpointDirectory, "save", fail)
         assert same(api.run(dubhe(), grid, NUM_ROUNDS), uninterrupted(api)[1])
+        last = 0
+        with pytest.raises(CheckpointError, match=r"cannot be written to .*; make room there"):
+            api.run(dubhe(), grid, NUM_ROUNDS)
     (loud,) = [line for line in caplog.messages if "WITHOUT a checkpoint of round 4" in line]
     assert f"{tmp_path} cannot be written to (No space left on device); make room there" in loud
     again = dubhe()
