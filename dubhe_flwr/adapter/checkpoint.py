@@ -31,7 +31,7 @@ class CheckpointDirectory:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(path).expanduser()
         self.file = self.path / _FILE
 
     def open(self) -> Any:

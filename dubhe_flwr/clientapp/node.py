@@ -287,9 +287,9 @@ def _answer(node: Node, message: Message, context: Context) -> Message:
     return Message(to_records(reply), reply_to=message)
 
 
-def _absolute(path: str | PathLike[str]) -> Path:
-    """Return the path of `state_dir`; raises `SettingsError` if it is relative."""
-    folder = Path(path).expanduser()
+def _absolute(path: object) -> Path:
+    """Return the path of `state_dir`; raises `SettingsError` if it is relative, or no path."""
+    folder = Path(path).expanduser() if isinstance(path, str | PathLike) else Path()
     if not folder.is_absolute():
         raise SettingsError(
             f"state_dir={str(path)!r} must be an absolute path: each run may start in another "

@@ -35,6 +35,12 @@ def travelled(value: Any, path: Path) -> Any:
     return CheckpointDirectory(path).open()[0]
 
 
+def test_the_users_home_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run config passes on a path as it is written there, since no shell expands it."""
+    monkeypatch.setenv("HOME", "/home/server")
+    assert CheckpointDirectory("~/run-1").file == Path("/home/server/run-1/checkpoint.npz")
+
+
 def test_values_come_back(tmp_path: Path) -> None:
     """Models and dictionaries are loaded bit for bit as saved; numpy's numbers become Python's."""
     array = np.array([0.1, np.nan, -0.0], dtype=np.float32)

@@ -127,8 +127,8 @@ def test_a_node_with_pinned_keys_is_known_by_its_key(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.glob("*.json")} == names
 
 
-@pytest.mark.parametrize("folder", ["", "state", Path("state")])
-def test_a_relative_folder_is_refused(folder: str | Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("folder", ["", "state", Path("state"), 5])
+def test_a_relative_folder_is_refused(folder: Any, caplog: pytest.LogCaptureFixture) -> None:
     """It would be another folder whenever a run starts elsewhere."""
     with pytest.raises(SettingsError, match="must be an absolute path"):
         Node(lambda _context: COUNTS, state_dir=folder)
