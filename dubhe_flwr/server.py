@@ -36,7 +36,7 @@ class Selection(Selecting[Strategy], Strategy):
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:
         """Return the checkpoint's model or, without one, the wrapped strategy's."""
         first = self.strategy.initialize_parameters(client_manager)  # the strategy drops its copy
-        model: Parameters | None = self.driver.run.begin()
+        model: Parameters | None = self.driver.run.begin(Parameters)
         return model or first
 
     def select(self, server_round: int, client_manager: ClientManager) -> Plan:

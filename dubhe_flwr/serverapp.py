@@ -71,7 +71,7 @@ class Selection(Selecting[Strategy], Strategy):
             grid = NoticingGrid(grid, self.driver.pushed)
         elif patience(grid) == inf:
             log(INFO, _OWN_GRID, type(grid).__name__)
-        arrays: ArrayRecord = run.begin() or initial_arrays
+        arrays: ArrayRecord = run.begin(ArrayRecord) or initial_arrays
         first = run.first
 
         def evaluate(server_round: int, model: ArrayRecord) -> MetricRecord | None:

@@ -110,15 +110,21 @@ class Run:
             )
         return left
 
-    def begin(self) -> Any:
+    def begin(self, kind: type = object) -> Any:
         """Begin a run; return the checkpoint's model, or None without a checkpoint.
 
         Discards the state of any earlier run of this object, since its nodes may have changed or
-        left.
+        left. Raises `CheckpointError` if the model is not of this kind.
         """
         if self._phase is Phase.TRAINING:
             self._forget()
         self._look()
+        if self._model is not None and not isinstance(self._model, kind):
+            raise CheckpointError(
+                f"The checkpoint's model is a {type(self._model).__name__}, so the run began in "
+                "Flower's other API; resume it there, or name an empty checkpoint_dir to start "
+                "over."
+            )
         self._phase = max(self._phase, Phase.BEGUN)
         return self._model
 

@@ -9,6 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 from apis import (
+    FIT,
+    TRAIN,
     Api,
     Killed,
     in_both_apis,
@@ -306,6 +308,14 @@ def test_a_checkpoint_that_was_refused_is_refused_again(api: Api, tmp_path: Path
         with pytest.raises(CheckpointError, match="seed=8 is not the seed"):
             api.run(strategy, api.grid(), 2)
     assert dubhe().rounds_left(6) == 5
+
+
+def test_a_run_of_the_other_api_is_refused(api: Api, tmp_path: Path) -> None:
+    """Its model would reach no client, so each round would train nobody."""
+    other = TRAIN if api.is_fit else FIT
+    other.run(other.dubhe(**ANEW, checkpoint_dir=tmp_path), other.grid(), 1)
+    with pytest.raises(CheckpointError, match="began in Flower's other API; resume it there"):
+        api.run(api.dubhe(**ANEW, checkpoint_dir=tmp_path), api.grid(), 2)
 
 
 def test_a_simulation_in_the_clear_selects_as_one_under_encryption(api: Api) -> None:
