@@ -126,3 +126,6 @@ def test_unfit_strategy_is_refused(api: Api) -> None:
             api.dubhe(wrapped)
     with pytest.raises(SettingsError, match="NoneType of builtins has no configure_"):
         api.ours.Dubhe(None, num_participants=3)
+    for selector in (20, RandomSelector):
+        with pytest.raises(SettingsError, match=r"is not a Selector; .* or use Dubhe"):
+            api.ours.Selection(api.wrapped(), selector)
