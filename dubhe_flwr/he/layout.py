@@ -33,15 +33,16 @@ class Slots:
     Raises
     ------
     SettingsError
-        If either is below 1.
+        If either is below 1, or not an int.
     """
 
     number: int
     largest: int
 
     def __post_init__(self) -> None:
-        if min(self.number, self.largest) < 1:
-            raise SettingsError(f"{self} holds nothing: number and largest must be at least 1.")
+        for value in (self.number, self.largest):
+            if type(value) is not int or value < 1:  # NumPy integers overflow
+                raise SettingsError(f"{self} must have whole numbers of at least 1, Python ints.")
 
     def check_bits(self, max_clients: int) -> None:
         """Raise `SettingsError` if sums over this number of clients could exceed 60 bits."""

@@ -137,9 +137,9 @@ class Settings:
                 f"rule={self.rule!r} is not a participation rule; give one made from a class of "
                 "dubhe_flwr.rules, such as Prices()."
             )
-        if not isinstance(self.determination, Tries | None):
+        if not isinstance(self.determined, Tries):
             raise SettingsError(
-                f"determination={self.determination!r} must be Tries(20) or the like, from "
+                f"determination={self.determined!r} must be Tries(20) or the like, from "
                 "dubhe_flwr.rules."
             )
         for name, choices in _CHOICES.items():

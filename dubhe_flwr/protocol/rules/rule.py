@@ -355,12 +355,12 @@ def announced_rule(name: str, settings: str) -> Rule:
     >>> announced_rule("nearest", "{}")
     Traceback (most recent call last):
     dubhe_flwr.errors.RefusedError: The rule 'nearest' is not known here; import the module that \
-registers it in the ClientApp, too.
+registers it (@register_rule) in the ClientApp, too.
     """
     if name not in _RULES:
         raise RefusedError(
-            f"The rule {name[:64]!r} is not known here; import the module that registers it in the "
-            "ClientApp, too."
+            f"The rule {name[:64]!r} is not known here; import the module that registers it "
+            "(@register_rule) in the ClientApp, too."
         )
     try:
         return _RULES[name].from_settings(json.loads(settings))

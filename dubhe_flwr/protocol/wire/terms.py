@@ -1,5 +1,6 @@
 """The terms of an epoch: the rule, vault and vector shapes that follow from the join request."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -51,6 +52,7 @@ class Terms:
                 SETTLEMENT: self.rule.settlement_slots(self.frame),
             }
             fields = {name: shape for name, shape in slots.items() if shape is not None}
+            _check_rule(self.rule, self.frame, fields)
             self.vault: Vault = vault_of(announced, fields, self._num_members)
         except SettingsError as error:
             raise RefusedError(f"The terms of the epoch are invalid: {error}") from None
@@ -80,6 +82,16 @@ class Terms:
 def sum_name_of(number: int) -> SumName:
     """Return the name of one of the rule's sums; number 0 is the sum of the registrations."""
     return SumName(SETTLEMENT if number else REGISTRATION, number)
+
+
+def _check_rule(rule: Rule, frame: Frame, fields: Mapping[str, Slots]) -> None:
+    """Raise `SettingsError` if the parts of a rule do not fit together."""
+    if not all(isinstance(shape, Slots) for shape in fields.values()) or REGISTRATION not in fields:
+        raise SettingsError("registration_slots must return Slots(number, largest).")
+    if rule.num_sums(frame) > 1 and SETTLEMENT not in fields:
+        raise SettingsError("The rule has more than one sum, so it also needs settlement_slots.")
+    if rule.vault not in {VaultName.PAILLIER, VaultName.COMMITTEE}:  # one node would open its sums
+        raise SettingsError(f"The rule's vault={rule.vault!r} must be 'paillier' or 'committee'.")
 
 
 def _members_that_add_noise(announced: JoinRequest, rule: Rule) -> int:

@@ -1,6 +1,7 @@
 """Tests of the interface of rules: a name on the wire, settings, and defaults."""
 
 from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ from protocol.nodes import Exchanges
 
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules.rule import announced_rule
+from dubhe_flwr.protocol.settings import Settings
+from dubhe_flwr.protocol.wire.terms import terms_of
 from dubhe_flwr.rules import Frame, Own, Population, Prices, Rule, Settled, Unsettled, register_rule
 
 NAME = Exchanges.name
@@ -78,6 +81,26 @@ def test_a_rule_works_with_a_registration_alone() -> None:
         rule.continued(Own(np.ones(4, int)), population, (0.5,))
     assert rule.describe((0.5,)) == repr(rule)
     assert rule.to_json() == '{"local_skew": 0.0, "number": 0}'
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"determination": 20}, r"determination=20 must be Tries\(20\)"),
+        ({"vault": "comittee"}, "vault='comittee' must be 'paillier' or 'committee'"),
+        ({"registration_slots": lambda *_: (2, 9)}, r"must return Slots\(number, largest\)"),
+        ({"settlement_slots": lambda *_: None}, "so it also needs settlement_slots"),
+    ],
+)
+def test_a_rule_whose_parts_do_not_fit_is_refused(
+    part: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server refuses it at the start; with a misspelt vault, one node would open its sums."""
+    for name, value in {"num_sums": lambda *_: 2, **part}.items():
+        monkeypatch.setattr(Exchanges, name, value)
+    terms_of.cache_clear()
+    with pytest.raises(SettingsError, match=message):
+        Settings(num_participants=3, rule=Exchanges())
 
 
 @pytest.mark.parametrize(
