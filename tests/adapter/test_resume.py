@@ -168,7 +168,7 @@ def test_a_run_that_would_keep_no_checkpoint_is_refused(api: Api, tmp_path: Path
         one.start = partial(Strategy.start, one)
         other = api.private("ServerSideFixed", other)
     for strategy in (one, other):
-        with pytest.raises(SettingsError, match=r"outermost strategy.* call super\(\)"):
+        with pytest.raises(SettingsError, match=r"outermost .* call super\(\).* loop of your own"):
             api.run(strategy, api.grid(), 6)
         assert dubhe().rounds_left(6) == 4
     if api.is_fit:
