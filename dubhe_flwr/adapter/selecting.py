@@ -76,8 +76,8 @@ class Selecting(Generic[StrategyT]):
                     "call its function from the method."
                 )
             options = replace(options, on_selection=self.on_selection)
-        self.strategy = strategy
         self.driver = SelectionDriver(strategy, selector, options, self.own_eligible)
+        self.strategy = strategy  # last, since from now on its own attributes are set on it
 
     def _check_callers(self) -> None:
         """Check what wraps this strategy, once, before the first selection."""
@@ -101,6 +101,15 @@ class Selecting(Generic[StrategyT]):
                 "from flwr.server.strategy; with @app.main(), import them from "
                 "dubhe_flwr.serverapp and flwr.serverapp.strategy."
             ) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute that only the wrapped strategy has, such as `evaluate_fn`, on it."""
+        strategy = vars(self).get("strategy")
+        is_ours = name in vars(self) or hasattr(type(self), name) or not hasattr(strategy, name)
+        if is_ours:
+            super().__setattr__(name, value)
+        else:
+            setattr(strategy, name, value)
 
     @property
     def plan(self) -> Plan | None:

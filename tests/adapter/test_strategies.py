@@ -389,6 +389,20 @@ def test_a_strategy_that_resamples_is_logged(api: Api, caplog: pytest.LogCapture
 
 
 @in_both_apis
+def test_settings_made_later_reach_the_wrapped_strategy(api: Api) -> None:
+    """Many apps set functions on a finished strategy; what is Dubhe's own stays with it."""
+    inner = api.wrapped(fraction_evaluate=1.0)
+    inner.driver = "of the strategy's own"
+    strategy = api.dubhe(inner, **PLAIN)
+    strategy.fraction_evaluate, strategy.driver, strategy.mine = 0.0, strategy.driver, 1
+    grid = api.grid()
+    api.run(strategy, grid, 1)
+    assert grid.got("evaluate") == []
+    assert inner.driver == "of the strategy's own"
+    assert "mine" not in vars(inner)
+
+
+@in_both_apis
 def test_a_round_of_a_simulation_does_not_wait(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     """An in-process Grid has all its nodes from the start, so waiting brings none back."""
     strategy, grid = api.dubhe(**PLAIN, on_failure="random"), api.grid()
