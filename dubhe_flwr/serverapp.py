@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from logging import INFO
 from math import inf
+from time import monotonic
 from typing import Any, Final, cast
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -23,11 +24,13 @@ from dubhe_flwr.adapter.transport import (
     send_over_grid,
 )
 from dubhe_flwr.adapter.wrapped import call_start, layers, training_all_nodes
+from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 
 __all__ = ["Dubhe", "Selection"]
 
 _OWN_GRID: Final = "dubhe: %s is not Flower's own Grid, so each round waits for its selection"
+_PATIENCE: Final = 20  # how often, and for how many seconds, a strategy may ask for its nodes
 _METHODS_OF_START: Final = (
     "configure_train",
     "aggregate_train",
@@ -257,9 +260,18 @@ class _SelectedGrid(ForwardingGrid):
     def __init__(self, grid: Grid, node_ids: Sequence[int]) -> None:
         super().__init__(grid)
         self._node_ids = node_ids
+        self._begin = monotonic()
+        self._times_asked = 0
 
     def get_node_ids(self) -> Iterable[int]:
-        """Return the selected nodes."""
+        """Return the selected nodes; raises `SettingsError` if the strategy waits for more."""
+        self._times_asked += 1
+        if self._times_asked > _PATIENCE and monotonic() - self._begin > _PATIENCE:
+            raise SettingsError(
+                "The wrapped strategy waits for more nodes than the "
+                f"{len(self._node_ids)} that are selected; sample no more than these in its "
+                "configure_train, or raise num_participants."
+            )
         return list(self._node_ids)
 
 

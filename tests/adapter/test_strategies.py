@@ -22,9 +22,11 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.client.mod import adaptiveclipping_mod, fixedclipping_mod
 from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.compat.grid_client_proxy import GridClientProxy
+from flwr.serverapp.strategy import strategy_utils
 
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.server import SelectedClients
+from dubhe_flwr.serverapp import _SelectedGrid
 from dubhe_flwr.simulation import InProcessGrid
 
 IN_BOTH: dict[str, dict[str, Any]] = {
@@ -386,6 +388,32 @@ def test_a_strategy_that_resamples_is_logged(api: Api, caplog: pytest.LogCapture
     (told,) = [text for text in caplog.messages if "the wrapped strategy" in text]
     assert "does not train exactly the selected clients; configure it to train every" in told
     assert strategy.driver.metrics["selection-clients"] == 3
+
+
+def test_a_strategy_that_waits_for_other_nodes_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Flower's `sample_nodes` would wait without end; asking often, or slowly, is no waiting."""
+    seconds = [0]
+    monkeypatch.setattr("dubhe_flwr.serverapp.monotonic", lambda: seconds[0])
+
+    def sleep(longer: int) -> None:
+        assert seconds[0] < 60
+        seconds[0] += longer
+
+    monkeypatch.setattr(strategy_utils, "sleep", sleep)
+
+    class Own(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def configure_train(self, *given: Any) -> Any:
+            strategy_utils.sample_nodes(given[-1], 7, 7)
+
+    with pytest.raises(SettingsError, match="waits for more nodes than the 6 that are selected"):
+        TRAIN.run(TRAIN.dubhe(Own(), **PLAIN), TRAIN.grid())
+    often, slowly = _SelectedGrid(TRAIN.grid(), [1]), _SelectedGrid(TRAIN.grid(), [1])
+    for _ in range(100):
+        often.get_node_ids()
+    sleep(100)
+    assert slowly.get_node_ids() == [1]
 
 
 @in_both_apis
