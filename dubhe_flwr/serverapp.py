@@ -186,7 +186,8 @@ class Selection(Selecting[Strategy], Strategy):
         server_round, in_order = self.driver.training_ends(
             server_round, replies, lambda reply: reply.metadata.src_node_id
         )
-        self.driver.metrics["selection-clients"] = sum(reply.has_content() for reply in in_order)
+        trained = {reply.metadata.src_node_id for reply in in_order if reply.has_content()}
+        self.driver.metrics["selection-clients"] = len(trained)
         if self.driver.is_skipped and not in_order:  # some strategies need at least one reply
             return None, MetricRecord({**self.driver.metrics})
         if self.driver.options.equal_weights:

@@ -390,6 +390,19 @@ def test_a_strategy_that_resamples_is_logged(api: Api, caplog: pytest.LogCapture
     assert strategy.driver.metrics["selection-clients"] == 3
 
 
+def test_a_node_may_get_several_messages(caplog: pytest.LogCaptureFixture) -> None:
+    """A strategy that trains two models on each node trains the selected nodes, once each."""
+
+    class Own(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def configure_train(self, *given: Any) -> Any:
+            return [*super().configure_train(*given), *super().configure_train(*given)]
+
+    strategy = TRAIN.dubhe(Own(fraction_evaluate=0.0), **PLAIN)
+    TRAIN.run(strategy, TRAIN.grid(), 1)
+    assert "the wrapped strategy" not in caplog.text
+    assert strategy.driver.metrics["selection-clients"] == 6
+
+
 def test_a_strategy_that_waits_for_other_nodes_ends_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
