@@ -193,12 +193,21 @@ def where_raised(error: Exception) -> str:
 
 def _read(policy: NodePolicy, num_classes: int | None) -> NDArray[Any] | JoinStatus:
     try:
-        counts = np.asarray(policy.label_counts())
+        returned = policy.label_counts()
+        counts, index = np.asarray(returned), np.asarray(getattr(returned, "index", None))
     except DataError as error:  # its text quotes no label
         warn_once("dubhe: label_counts: %s", str(error))
         return JoinStatus.INVALID_LABEL_COUNTS
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
         warn_once("dubhe: label_counts raised %s; the node stays out.", where_raised(error))
+        return JoinStatus.INVALID_LABEL_COUNTS
+    is_numbered = index.ndim == 1 and index.dtype.kind in "biuf"
+    if is_numbered and not np.array_equal(index, np.arange(len(index))):
+        warn_once(
+            "dubhe: label_counts returned a Series whose index is not 0, 1, 2 and so on; the most "
+            "frequent class comes first in value_counts(), so return count_labels(labels, "
+            "num_classes) instead; the node stays out."
+        )
         return JoinStatus.INVALID_LABEL_COUNTS
     status = _check(counts, num_classes)
     if status is JoinStatus.INVALID_LABEL_COUNTS:

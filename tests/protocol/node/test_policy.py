@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pandas import Series
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.labels import count_labels
@@ -66,6 +67,7 @@ def test_invalid_label_counts_keep_a_node_out(counts: Any) -> None:
             policy([41, 42, 43, 44]),
             "returned 4 numbers for 3 classes, but must return the number of samples of each",
         ),
+        (policy(Series([2, 0, 0, 1]).value_counts()), "returned a Series whose index is not 0, 1"),
         (BROKEN, "raised KeyError"),
         (UNREAD, f"raised FileNotFoundError in {__file__}"),  # by a line of numpy, not of the owner
     ],
