@@ -79,7 +79,10 @@ def test_impossible_sum_is_not_unpacked(change: Callable[..., list[int]]) -> Non
         (lambda: LAYOUT.unpack("distribution", [0, 0], 8963), "num_addends=8963"),
         (lambda: Slots(0, 1), "number=0"),
         (lambda: Slots(1, 0), "largest=0"),
-        (lambda: Slots(1, np.int64(9)), "must have whole numbers of at least 1, Python ints"),
+        (
+            lambda: Slots(1, np.ones(1, int)[0]),
+            "must have whole numbers of at least 1, Python ints",
+        ),
         (lambda: Layout(496, 10, {}), "key_bits=496"),
         (lambda: Layout(2048, 8, {"wide": Slots(1, 2**59)}), "more than 60 bits"),
     ],
