@@ -241,10 +241,10 @@ def test_text_html_and_code_of_a_study() -> None:
         "strategy = Dubhe(\n    FedAvg(),\n    num_participants=5,\n"
         "    rule=Prices(coverage=1.0, noise=0.0),\n    key_bits=512,\n)"
     )
-    pasted: dict[str, Any] = {}
-    exec(found.code, pasted)  # noqa: S102 - it is to be pasted
-    settings = pasted["strategy"].settings
-    assert settings == found.arguments
+    for each in (found, skewed()):
+        pasted: dict[str, Any] = {}
+        exec(each.code, pasted)  # noqa: S102 - it is to be pasted
+        assert pasted["strategy"].settings == each.arguments
     assert all(len(line) <= 80 and "…" not in line for line in str(found).splitlines())
     shown = " ".join(str(found).split())
     for told in (

@@ -266,10 +266,13 @@ class FederationStudy:
         rule = self.arguments.rule
         lines = ["from flwr.serverapp.strategy import FedAvg", ""]
         given = _changed(self.arguments, without={"seed", "simulation"})  # set by every study
+        names = ["Tries"] if "determination" in given else []
         if "rule" in given:
             name, own = type(rule).__name__, _changed(rule).items()
             given["rule"] = f"{name}({', '.join(f'{key}={value}' for key, value in own)})"
-            lines.append(f"from dubhe_flwr.rules import {name}")
+            names.insert(0, name)
+        if names:
+            lines.append(f"from dubhe_flwr.rules import {', '.join(names)}")
         lines.append("from dubhe_flwr.serverapp import Dubhe  # with server_fn: dubhe_flwr.server")
         values = ["    FedAvg(),", *(f"    {key}={value}," for key, value in given.items())]
         return "\n".join([*lines, "", "strategy = Dubhe(", *values, ")"])
