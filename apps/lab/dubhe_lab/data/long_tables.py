@@ -31,6 +31,12 @@ def read_long(grid: Grid, client_column: str, label_column: str) -> LabelCounts:
             "count": counts_of(grid.name, grid.cells[rest])[:, 0] if rest else 1,
         }
     )
+    names = {*long["client"].unique(), *long["label"].unique()} if rest else set()
+    if totals := sorted(filter(words.is_total_row, map(str, names))):
+        raise DataError(
+            f"{grid.name}: {totals[0]!r} calls itself a total; leave out its rows, or rename it if "
+            "it is none."
+        )
     again = long[long.duplicated(["client", "label"])]
     if rest and len(again):
         raise DataError(
@@ -59,10 +65,11 @@ def _names(name: str, cells: "pd.Series[str]") -> "pd.Series":
             f"{name}, {wrong.idxmax()}: {cells[wrong].iloc[0]!r} in {cells.name!r} is not a name; "
             "give every row a client and a label, and put numbers that are measured into bins."
         )
-    if is_number.all():
-        return cells.map(lambda cell: int(cell.partition(".")[0]))
-    if cells.str.casefold().nunique() < cells.nunique():
+    spelt = cells.str.removesuffix(".0") if is_number.all() else cells
+    merged = spelt.map(int) if is_number.all() else spelt.str.casefold()
+    if merged.nunique() < spelt.nunique():
         raise DataError(
-            f"{name}: some names in {cells.name!r} differ in capitals only; write each in one way."
+            f"{name}: some names in {cells.name!r} differ in capitals or leading zeros only; write "
+            "each in one way."
         )
-    return cells
+    return merged if is_number.all() else cells
