@@ -84,6 +84,7 @@ def test_tables_as_people_have_them(table: dict[str, Any], tmp_path: Path) -> No
         (NUMBERED, MAY_NAME, {}),
         (NUMBERED[[True, False, True, True]], MAY_NAME, {}),
         (FRAME, MAY_NAME, {}),
+        (SimpleNamespace(to_pandas=lambda: NUMBERED), MAY_NAME, {}),  # as in Polars and Arrow
         (FRAME, COUNTS, {"classes": "cat..cow"}),
         (crosstab(COUNTS), COUNTS, {}),
         (crosstab(MANY).T, "a column for each client", {}),

@@ -127,6 +127,7 @@ def read_grid(source: Any, *, heading: bool) -> Grid:
 
 def _of_values(values: Any, name: str) -> Grid:
     """Read a data frame, whose index is a column if it has a name or holds text; or an array."""
+    values = values.to_pandas() if hasattr(values, "to_pandas") else values  # Polars, Arrow
     is_frame = isinstance(values, pd.DataFrame)
     try:
         frame = values if is_frame else pd.DataFrame(np.asarray(values))

@@ -35,9 +35,9 @@ def load_label_counts(
     ----------
     source : path-like, DataFrame, array_like of int of shape (N, C), partitioner or LabelCounts
         A ``.csv``, ``.tsv``, ``.parquet`` or ``.npy`` file with one row per client and one column
-        per class; the same as a pandas data frame or an array, whose columns have numbers from 0 as
-        headings; or a partitioner of Flower Datasets with its data set. `LabelCounts` are returned
-        unchanged.
+        per class; the same as a data frame of pandas, Polars or Arrow, or as an array, whose
+        columns have numbers from 0 as headings; or a partitioner of Flower Datasets with its data
+        set. `LabelCounts` are returned unchanged.
     label : str (default: "label")
         The column of the labels in the data set of a partitioner.
     heading : bool (default: True)
