@@ -208,6 +208,12 @@ def test_summary_says_what_was_read() -> None:
     assert note.endswith("other column is a class; if one is not, give --classes FIRST..LAST.")
 
 
+def test_summary_has_a_line_for_the_clients() -> None:
+    """A line break in a client's name does not break the line that results files leave out."""
+    _, sizes, _ = read_text('site,a,b\n"Bonn\nNorth",1,2\nMainz,3,4\n').summary.splitlines()
+    assert sizes.startswith("Smallest client: Bonn North with 3 samples.")
+
+
 def test_summary_of_many_classes_is_short() -> None:
     """It shows where the classes begin and end."""
     summary = load_label_counts(np.full((3, 100), 2)).summary

@@ -166,12 +166,12 @@ def _of_text(name: str, text: str, separator: str, kind: Any, *, has_index: bool
         ) from None
     place, first = ("line", 1) if kind.startswith("file") else ("row", 0)
     cells.index = pd.Index([f"{place} {at + first + len(text) - len(body)}" for at in cells.index])
-    cells = cells.fillna("").map(str.strip)
+    cells = cells.fillna("").map(lambda cell: " ".join(cell.split()))
     is_full = cells != ""  # drops lines that hold only separators, and columns of trailing ones
     cells = cells.loc[is_full.any(axis=1), is_full.any(axis=0)]
     headings = [str(at) for at in range(cells.shape[1])]
     if kind != "file without heading":
-        headings = [" ".join(cell.split()) for cell in cells[:1].to_numpy().ravel()]
+        headings = cells[:1].to_numpy().ravel().tolist()
         cells = cells[1:]
     if not len(cells) or len(headings) < 2:
         raise DataError(

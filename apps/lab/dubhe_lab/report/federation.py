@@ -278,10 +278,12 @@ class FederationStudy:
         return "\n".join([*lines, "", "strategy = Dubhe(", *values, ")"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all results as JSON values."""
+        """Return all results as JSON values, without the names of clients."""
+        lines = self.read.splitlines()
+        read = "\n".join(lines[:1] + lines[2:])  # the second line names clients
         rho = self.rho if isfinite(self.rho) else None  # JSON has no infinity
         sweep = {str(wanted): of for wanted, of in asdict(self)["sweep"].items()}
-        found = asdict(self) | {"arguments": self.code, "rho": rho, "sweep": sweep}
+        found = asdict(self) | {"read": read, "arguments": self.code, "rho": rho, "sweep": sweep}
         return {"helps": self.helps, "verdict": self.verdict, "points": self.points, **found}
 
     def __str__(self) -> str:
