@@ -195,6 +195,7 @@ def test_points_are_predicted_only_where_the_formula_was_fitted() -> None:
         assert reason in other.verdict
     of_one_class = replace(found, methods={**found.methods, "dubhe": found.methods["random"]})
     assert "Expect -1.9 to 1.7 points" in replace(of_one_class, num_classes=9).verdict
+    assert "Random selection is at least as balanced" in of_one_class.verdict
 
 
 @pytest.mark.parametrize("helps", ["much", "not"])

@@ -194,9 +194,10 @@ def _totals(name: str, cells: pd.DataFrame, *, is_told: bool) -> list[str]:
     adds_up = len(kept) >= 2 and bool((counts_of(name, cells[called]) == sums).all())
     if is_told != adds_up:
         return called if adds_up else []
+    what, how = ("", "without it") if adds_up else ("not ", "if it is a class")
     raise DataError(
-        f"{name}: the column {called[0]!r} is {'' if adds_up else 'not '}the sum of the classes; "
-        f"leave it out, or give --classes FIRST..LAST {'without' if adds_up else 'if'} it."
+        f"{name}: the column {called[0]!r} is {what}the sum of the classes; leave it out, or give "
+        f"--classes FIRST..LAST {how}."
     )
 
 

@@ -336,7 +336,9 @@ class FederationStudy:
 
     def _reason(self) -> str:
         number, wanted = self.num_clients, self.arguments.num_participants
-        random, greedy = (self.methods[name].lasting for name in ("random", "greedy"))
+        random, dubhe, greedy = (
+            self.methods[name].lasting for name in ("random", "dubhe", "greedy")
+        )
         if 2 * wanted > number:
             return f"Selecting {wanted} of {number} clients leaves little choice: select fewer."
         if number < 20:
@@ -345,9 +347,10 @@ class FederationStudy:
             return "Over ten rounds, random selection is already balanced."
         if self.emd < 0.5:
             return "All clients hold a similar mix, so it matters little which of them train."
-        if round(greedy, 2) <= round(self.methods["dubhe"].lasting, 2) and 2 * greedy > random:
+        if round(greedy, 2) <= round(dubhe, 2) and 2 * greedy > random:
             return f"Even greedy selection, which sees all labels, only gets to {greedy:.2f}."
-        return "Random selection is not far behind."
+        how = "not far behind" if random > dubhe else "at least as balanced over ten rounds"
+        return f"Random selection is {how}."
 
     def _tables(self) -> list[Table]:
         reached = [
