@@ -32,7 +32,7 @@ _VERDICTS: Final = {
     "little": "Dubhe helps a little here.",
     "not": "Dubhe hardly helps here.",
 }
-_NINE_OF_TEN: Final = {"much": (4.2, 16.9), "little": (-1.6, 4.9), "not": (-1.9, 1.7)}
+_NINE_OF_TEN: Final = {"much": (2.7, 17.7), "little": (-1.1, 5.8), "not": (-1.7, 1.1)}
 _MOST_POINTS: Final = 15.0
 _FITTED_CLASSES: Final = 10
 _FITTED_CLIENTS: Final = range(25, 301)
