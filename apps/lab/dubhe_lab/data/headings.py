@@ -24,7 +24,7 @@ _CLIENTS: Final = _set(
 )
 _ROWS: Final = _set(
     "answer category categories class classes diagnosis diagnoses digit disease file filename "
-    "grade image img label outcome path rating sample species stars target y"
+    "grade image img kategorie klasse label outcome path rating sample species stars target y"
 )
 _TOTALS: Final = _set(
     "all alle gesamt gesamtergebnis grand insgesamt overall somme subtotal suma sum summe total"
@@ -35,7 +35,8 @@ _STATISTICS: Final = _set(
 _SIZES: Final = _set("n num size samples count examples")
 _NUMBERING: Final = _set("code id idx index indices nr number row unnamed")
 _ATTRIBUTES: Final = _set(
-    "age beds date fold lat latitude lon longitude month postcode round seed split time year zip"
+    "age alter beds betten datum date fold jahr lat latitude lon longitude monat month plz "
+    "postcode round seed split time week year zip"
 )
 _SHARES: Final = _set("average avg fraction mean pct percent percentage proportion rate share")
 _MISSING: Final = {"", "na", "nan", "nat", "n/a", "n.a.", "null", "inf", "infinity", "missing"}
