@@ -151,7 +151,7 @@ def _study_own(
     }
     console = Console()
     table = load_label_counts(label_counts, **of_table)
-    console.print(table.summary, highlight=False, markup=False)
+    console.print(f"{table.summary}\n{table.extremes}", highlight=False, markup=False)
     check_table(table, protocol)
     if not console.is_terminal:
         console.print("Selecting clients, which takes about a minute.", highlight=False)

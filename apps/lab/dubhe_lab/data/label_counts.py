@@ -26,8 +26,10 @@ class LabelCounts:
     Examples
     --------
     >>> counts = np.array([[9, 0], [2, 2]])
-    >>> print(LabelCounts(counts, ("cat", "dog"), ("north", "south")).summary)
+    >>> read = LabelCounts(counts, ("cat", "dog"), ("north", "south"))
+    >>> print(read.summary)
     2 clients, 2 classes, 13 samples. Samples of each class: cat: 11, dog: 2.
+    >>> print(read.extremes)
     Smallest client: south with 4 samples. Largest client: north with 9 samples.
     """
 
@@ -38,21 +40,26 @@ class LabelCounts:
 
     @property
     def summary(self) -> str:
-        """Two lines about what was read, and the note."""
-        sizes, totals = self.counts.sum(axis=1), self.counts.sum(axis=0)
-        small, large = int(sizes.argmin()), int(sizes.argmax())
+        """A line about the classes that were read, and the note."""
+        totals = self.counts.sum(axis=0)
         each = (f"{name}: {own}" for name, own in zip(self.classes, totals, strict=True))
-        of_clients = (
+        text = (
+            f"{len(self.clients)} clients, {len(totals)} classes, {totals.sum()} samples. "
+            f"Samples of each class: {shown(each)}."
+        )
+        return f"{text}\n{self.note}" if self.note else text
+
+    @property
+    def extremes(self) -> str:
+        """The names and sizes of the smallest and the largest client."""
+        sizes = self.counts.sum(axis=1)
+        small, large = int(sizes.argmin()), int(sizes.argmax())
+        if small == large:
+            return f"Each client has {sizes[small]} samples."
+        return (
             f"Smallest client: {self.clients[small]} with {sizes[small]} samples. "
             f"Largest client: {self.clients[large]} with {sizes[large]} samples."
         )
-        if small == large:
-            of_clients = f"Each client has {sizes[small]} samples."
-        text = (
-            f"{len(sizes)} clients, {len(totals)} classes, {totals.sum()} samples. "
-            f"Samples of each class: {shown(each)}.\n{of_clients}"
-        )
-        return f"{text}\n{self.note}" if self.note else text
 
 
 def check_counts(

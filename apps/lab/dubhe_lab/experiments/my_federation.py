@@ -127,6 +127,7 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
         lasting = float(low), float(high)
     return FederationStudy(
         read=table.summary,
+        extremes=table.extremes,
         num_clients=len(counts),
         num_classes=len(everybody),
         sizes=tuple(np.percentile(counts.sum(axis=1), [0, 50, 100]).astype(int).tolist()),

@@ -118,7 +118,9 @@ class FederationStudy:
     Parameters
     ----------
     read : str
-        What was read from the table: clients, classes and totals.
+        What was read from the table: classes and totals.
+    extremes : str
+        The smallest and the largest client, with their names, which `to_dict` leaves out.
     num_clients, num_classes : int
         ``N`` and ``C``.
     sizes : tuple of int
@@ -142,6 +144,7 @@ class FederationStudy:
     """
 
     read: str
+    extremes: str
     num_clients: int
     num_classes: int
     sizes: tuple[int, int, int]
@@ -279,11 +282,10 @@ class FederationStudy:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all results as JSON values, without the names of clients."""
-        lines = self.read.splitlines()
-        read = "\n".join(lines[:1] + lines[2:])  # the second line names clients
         rho = self.rho if isfinite(self.rho) else None  # JSON has no infinity
         sweep = {str(wanted): of for wanted, of in asdict(self)["sweep"].items()}
-        found = asdict(self) | {"read": read, "arguments": self.code, "rho": rho, "sweep": sweep}
+        found = asdict(self) | {"arguments": self.code, "rho": rho, "sweep": sweep}
+        del found["extremes"]
         return {"helps": self.helps, "verdict": self.verdict, "points": self.points, **found}
 
     def __str__(self) -> str:
@@ -293,7 +295,7 @@ class FederationStudy:
 
     def __rich__(self) -> RenderableType:
         """Return the text for a terminal."""
-        return Group(Text(self.read), self.findings())
+        return Group(Text(f"{self.read}\n{self.extremes}"), self.findings())
 
     def findings(self) -> RenderableType:
         """Return the text for a terminal that already shows what was read."""
@@ -308,7 +310,7 @@ class FederationStudy:
         """Return the HTML for a notebook."""
         tables = "".join(table.for_html() for table in self._tables())
         code = f'<pre style="overflow-x: auto">{escape(self.code)}</pre>'
-        facts = "<br>".join(escape(f"{self.read}\n{self._facts()}").splitlines())
+        facts = "<br>".join(escape(f"{self.read}\n{self.extremes}\n{self._facts()}").splitlines())
         first, *others = escape(self.verdict).split("\n\n")
         verdict = "".join(f"<p>{each}</p>" for each in (f"<b>{first}</b>", *others))
         return (
