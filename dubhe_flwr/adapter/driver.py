@@ -111,7 +111,8 @@ class SelectionDriver:
         begin = time.perf_counter()
         planned = self._ahead.take(server_round)
         node_ids = present()
-        self._num_present = len(node_ids) or self._num_present
+        if len(node_ids) >= self.selector.least_nodes:
+            self._num_present = len(node_ids)
         own_eligible = self._own_eligible()
         eligible: Any = own_eligible(server_round, node_ids) if own_eligible else node_ids
         if eligible is None:
@@ -224,7 +225,8 @@ class SelectionDriver:
         """Wait until the expected nodes are connected, up to `wait_timeout`.
 
         If a later round finds too few nodes to go on, it waits too, but not for more nodes than the
-        last round had: the connection may be broken, and come back for one node after the other.
+        last round with enough of them had: the connection may be broken, and come back for one node
+        after the other.
         """
         expected, there = min(self.expected_nodes, self._num_present), len(present())
         seconds = self.options.wait_timeout if patience() else 0.0
