@@ -87,7 +87,10 @@ def sum_name_of(number: int) -> SumName:
 def _check_rule(rule: Rule, frame: Frame, fields: Mapping[str, Slots]) -> None:
     """Raise `SettingsError` if the parts of a rule do not fit together."""
     if not all(isinstance(shape, Slots) for shape in fields.values()) or REGISTRATION not in fields:
-        raise SettingsError("registration_slots must return Slots(number, largest).")
+        raise SettingsError(
+            "registration_slots must return Slots(number, largest), and settlement_slots the same "
+            "or None."
+        )
     if rule.num_sums(frame) > 1 and SETTLEMENT not in fields:
         raise SettingsError("The rule has more than one sum, so it also needs settlement_slots.")
     if rule.vault not in {VaultName.PAILLIER, VaultName.COMMITTEE}:  # one node would open its sums
