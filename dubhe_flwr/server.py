@@ -9,6 +9,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
+from flwr.app import ArrayRecord
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
 from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
@@ -36,7 +37,7 @@ class Selection(Selecting[Strategy], Strategy):
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:
         """Return the checkpoint's model or, without one, the wrapped strategy's."""
         first = self.strategy.initialize_parameters(client_manager)  # the strategy drops its copy
-        model: Parameters | None = self.driver.run.begin(Parameters)
+        model: Parameters | None = self.driver.run.begin(foreign=ArrayRecord)
         return model or first
 
     def select(self, server_round: int, client_manager: ClientManager) -> Plan:

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any, Final, cast
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.common import Parameters
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
@@ -74,7 +75,7 @@ class Selection(Selecting[Strategy], Strategy):
             grid = NoticingGrid(grid, self.driver.pushed)
         elif patience(grid) == inf:
             log(INFO, _OWN_GRID, type(grid).__name__)
-        arrays: ArrayRecord = run.begin(ArrayRecord) or initial_arrays
+        arrays: ArrayRecord = run.begin(foreign=Parameters) or initial_arrays
         first = run.first
 
         def evaluate(server_round: int, model: ArrayRecord) -> MetricRecord | None:

@@ -110,16 +110,16 @@ class Run:
             )
         return left
 
-    def begin(self, kind: type = object) -> Any:
+    def begin(self, foreign: type | tuple[()] = ()) -> Any:
         """Begin a run; return the checkpoint's model, or None without a checkpoint.
 
         Discards the state of any earlier run of this object, since its nodes may have changed or
-        left. Raises `CheckpointError` if the model is not of this kind.
+        left. Raises `CheckpointError` if the model is foreign: of the type in Flower's other API.
         """
         if self._phase is Phase.TRAINING:
             self._forget()
         self._look()
-        if self._model is not None and not isinstance(self._model, kind):
+        if isinstance(self._model, foreign):
             raise CheckpointError(
                 f"The checkpoint's model is a {type(self._model).__name__}, so the run began in "
                 "Flower's other API; resume it there, or name an empty checkpoint_dir to start "

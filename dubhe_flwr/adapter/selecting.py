@@ -103,13 +103,14 @@ class Selecting(Generic[StrategyT]):
             ) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute that only the wrapped strategy has, such as `evaluate_fn`, on it."""
-        strategy = vars(self).get("strategy")
-        is_ours = name in vars(self) or hasattr(type(self), name) or not hasattr(strategy, name)
-        if is_ours:
-            super().__setattr__(name, value)
-        else:
-            setattr(strategy, name, value)
+        """Set an attribute that only a wrapped strategy has, such as `evaluate_fn`, on it."""
+        is_ours = name in vars(self) or hasattr(type(self), name) or "strategy" not in vars(self)
+        wrapped = () if is_ours else layers(self.strategy)
+        for layer in wrapped:
+            if hasattr(layer, name):
+                setattr(layer, name, value)
+                return
+        super().__setattr__(name, value)
 
     @property
     def plan(self) -> Plan | None:

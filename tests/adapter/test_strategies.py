@@ -441,6 +441,9 @@ def test_settings_made_later_reach_the_wrapped_strategy(api: Api) -> None:
     assert grid.got("evaluate") == []
     assert inner.driver == "of the strategy's own"
     assert "mine" not in vars(inner)
+    private = api.dubhe(api.private("ServerSideFixed", inner), **PLAIN)
+    private.fraction_evaluate = 0.5
+    assert inner.fraction_evaluate == 0.5
 
 
 @in_both_apis

@@ -45,7 +45,6 @@ class Epoch:
     num_sums: Mapping[int, int] = field(default_factory=dict)  # sums given to each agent so far
     rounds: Mapping[int, DeterminedRound] = field(default_factory=dict)  # current and later rounds
     failed: frozenset[int] = frozenset()  # nodes that answered the last draw with an error
-    absent: frozenset[int] = frozenset()  # nodes that were not connected at the last draw
 
     @property
     def identity(self) -> bytes:

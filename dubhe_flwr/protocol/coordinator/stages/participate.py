@@ -65,9 +65,7 @@ class Participate(AwaitingInEpoch):
         context = with_unwilling(context.reported(report), request, accepted)
         if is_refused(context, report):
             return context, Refused(report)
-        failed = frozenset(report.lost.get(ERROR_REPLY, ()))
-        absent = frozenset(epoch.registered) - self.batch.requests.keys()
-        epoch = replace(epoch, failed=failed, absent=absent)
+        epoch = replace(epoch, failed=frozenset(report.lost.get(ERROR_REPLY, ())))
         return accept_draws(context, epoch, request, accepted)
 
 
@@ -118,13 +116,9 @@ def accept_draws(
 
 
 def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: DeterminedRound) -> bool:
-    """Return whether too few nodes of an earlier draw are left, and enough could draw again.
-
-    Fewer than K are too few if nodes that were away when the others drew are back.
-    """
-    settings, eligible = context.settings, context.round.eligible
-    num_left = len(ready.willing(epoch.registered, eligible))
+    """Return whether too few nodes of an earlier draw are left, and enough could draw again."""
+    least, eligible = context.settings.least_nodes, context.round.eligible
+    if len(ready.willing(epoch.registered, eligible)) >= least:
+        return False
     may_draw = eligible.intersection(epoch.registered) - context.round.unwilling
-    if num_left >= settings.least_nodes:
-        return num_left < settings.num_participants and not may_draw.isdisjoint(epoch.absent)
-    return len(may_draw) >= settings.least_nodes
+    return len(may_draw) >= least

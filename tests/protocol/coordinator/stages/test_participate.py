@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from protocol.server import federation, stages_of
+from protocol.server import federation
 
 from dubhe_flwr.errors import QuorumError
 
@@ -29,13 +29,3 @@ def test_reaching_a_daily_limit_does_not_end_the_epoch(limit: Any, last: int) ->
     assert nodes.stages().count("keygen") == 1
     by_chance = federation(**settings, on_failure="random").rounds(1, 4)
     assert [len(plan.participants) for plan in by_chance] == [4] * 4
-
-
-def test_nodes_that_are_back_draw_if_fewer_than_k_are_left() -> None:
-    """They draw with the others, once; without them, nobody draws again."""
-    nodes = federation(rounds_per_draw=3)
-    nodes.rounds(1, 3)
-    present = [nodes.ids[:3], nodes.ids[:3], nodes.ids, nodes.ids[:3], None]
-    plans = [nodes.play(server_round, here) for server_round, here in enumerate(present, 4)]
-    assert [len(plan.participants) for plan in plans] == [3, 3, 4, 3, 4]
-    assert ["participate" in stages_of(plan) for plan in plans] == [True, False, True, False, False]
