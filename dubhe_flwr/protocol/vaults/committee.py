@@ -205,7 +205,7 @@ class Committee(Vault):
                 raise RefusedError("The sum covers nodes that were not in the previous one.")
         group = keys[: pads.KEY_BYTES]  # it has read no sum before it opens the first one
         if sum_name.number:
-            group = _bound(member.group, request.previous or b"")
+            group = _bound(member.group, request.previous)
         return replace(
             member,
             group=group,

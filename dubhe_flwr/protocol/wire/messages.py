@@ -219,7 +219,7 @@ class OpenRequest(Message):
     number: int
     covered: bytes  # a bit for each node that joined
     total: bytes  # sum of these nodes' vectors
-    previous: bytes | None = None  # the last sum that was opened, as sent to nodes
+    previous: bytes = b""  # the last sum that was opened, as sent to nodes
 
     def __post_init__(self) -> None:
         require(self.number >= 0, "A sum must not have a negative number.")

@@ -30,7 +30,7 @@ class RegisteredNodes:
     distributions: Mapping[int, bytes]
     num_registered: int  # clients covered by the sum of the registrations
     last_sum: RuleSum  # the sum of the nodes' last contributions, to send to them next
-    previous: bytes | None = None  # the sum before, as the nodes read it
+    previous: bytes = b""  # the sum before, as the nodes read it
 
 
 @dataclass(frozen=True)
