@@ -94,15 +94,16 @@ def test_the_page_tells_what_mnist_gained() -> None:
 
 @pytest.mark.slow
 def test_the_page_tells_what_the_formula_predicts_on_mnist() -> None:
-    """Gains elsewhere lie between a third of what the formula predicts and double."""
+    """Gains elsewhere, as rounded, lie between a third of what the formula predicts and double."""
     folder = ROOT / "docs" / "side_by_side" / "cells" / "training"
     file = next(folder.glob("mnist-10-1.5-dubhe-seed-0-*.json"))
     config = json.loads(file.read_text(encoding="utf-8"))["cell"]["config"]
     federation = FederationSettings.of(**{name: config[name] for name in FEDERATION})
     found = study(federation.draw("mnist", 10).label_counts, num_participants=20, key_bits=512)
     page = " ".join(PAGE.read_text(encoding="utf-8").split())
-    assert f"There the formula predicts {found.points:.0f} points;" in page
-    assert all(found.points / 3 <= points <= 2 * found.points for points in gained_on_mnist())
+    predicted = round(found.points)
+    assert f"There the formula predicts {predicted} points;" in page
+    assert all(predicted / 3 <= round(points) <= 2 * predicted for points in gained_on_mnist())
 
 
 def test_the_page_has_the_studys_formula() -> None:
