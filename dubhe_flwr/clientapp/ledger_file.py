@@ -19,7 +19,7 @@ from dubhe_flwr.protocol.node.memory import Ledger
 StateDir = str | os.PathLike[str] | Callable[[Context], str | os.PathLike[str]]
 """A folder, or a function that finds it, for instance from the node config."""
 
-_DAMAGED: Final = (OSError, ValueError, LookupError, AttributeError, TypeError)
+_DAMAGED: Final = (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
 
 Save = Callable[[Ledger], None]
 

@@ -180,7 +180,7 @@ def test_a_simulated_node_keeps_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", ["", "{}", '{"plain": {}, "packed": {"x": "?"}}', "[]", "no locks"]
+    "damage", ["", "{}", "[" * 10**5, '{"plain": {}, "packed": {"x": "?"}}', "[]", "no locks"]
 )
 def test_a_node_that_cannot_use_its_ledger_answers_nothing(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch

@@ -154,7 +154,8 @@ def _study_own(
     console.print(f"{table.summary}\n{table.extremes}", highlight=False, markup=False)
     check_table(table, protocol)
     if not console.is_terminal:
-        console.print("Selecting clients, which takes about a minute.", highlight=False)
+        takes = "about a minute, or much longer with hundreds of classes"
+        console.print(f"Selecting clients, which takes {takes}.", highlight=False)
     with console.status("Selecting clients"):
         found = federation_study(table, **arguments)
     if json is not None:
