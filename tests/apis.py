@@ -187,7 +187,7 @@ class WatchedGrid(InProcessGrid):
         return super().push_messages(messages)
 
     def got(self, kind: str, size: int = 6) -> list[list[int]]:
-        """Return the partitions that got messages of a type, in order, so many at a time."""
+        """Return the partitions that got messages of a type, in order, in groups of a size."""
         all_of_them = [partition for of, batch in self.batches if of == kind for partition in batch]
         starts = range(0, len(all_of_them), size)
         return [sorted(all_of_them[start : start + size]) for start in starts]

@@ -164,7 +164,7 @@ class Run:
                 f"{self._directory.path} cannot be written to ({error.strerror}); make room there, "
                 "or let the server write to it"
             )
-            if self._phase is Phase.BEGUN:  # no round has been trained yet
+            if self._phase is Phase.BEGUN:  # before this process's first round
                 raise CheckpointError(f"{why}.") from None
             without = "dubhe: the run continues WITHOUT a checkpoint of round %s: %s"
             log(ERROR, without, server_round, why)

@@ -35,10 +35,10 @@ def travelled(value: Any, path: Path) -> Any:
     return CheckpointDirectory(path).open()[0]
 
 
-def test_the_users_home_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_home_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run config passes on a path as it is written there, since no shell expands it."""
-    monkeypatch.setenv("HOME", "/home/server")
-    assert CheckpointDirectory("~/run-1").file == Path("/home/server/run-1/checkpoint.npz")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert CheckpointDirectory("~/run-1").file == tmp_path / "run-1" / "checkpoint.npz"
 
 
 def test_values_come_back(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_everything_reaches_the_protocol() -> None:
 
 @pytest.mark.parametrize(("rule", "usual"), [("prices", 1), ("paper", 20)])
 def test_the_rules_own_number_of_tries(rule: str, usual: int) -> None:
-    """Without tries, it is the same as with as many as the rule has."""
+    """Without tries, the rule says how many there are."""
     default, named = (StudySettings.of(rule=rule, tries=tries) for tries in (None, usual))
     determined = default.protocol_settings().determined
     assert determined == named.protocol_settings().determined
