@@ -115,8 +115,7 @@ def _report(_options: PaperSettings, results: Results) -> Section:
                 "batches. With an oracle the server sees every client's labels in the clear; with "
                 "Power-of-Choice, Active FL and Oort clients report losses. "
                 "± is the largest distance of a seed from the mean. "
-                "Seconds and KB are what selection takes per round, over all clients; "
-                "extra work is what clients do for it besides training. "
+                "Extra work is what clients do for selection besides training. "
                 "CIFAR-10 also has 1000 clients. "
                 "Digits rotated by an angle per client, up to 45 degrees, model clients that "
                 "differ in more than labels: N = 150, otherwise as in dubhe compare."
@@ -174,8 +173,6 @@ def _table(title: str, of_methods: Mapping[str, Seeds]) -> Table:
             "coverage\n%",
             "EMD*",
             "local\nEMD",
-            "sec.",
-            "KB",
             "server\nlearns",
             "extra\nwork",
         ),
@@ -192,8 +189,8 @@ def _row(method: Method, of_seeds: Seeds, target: float) -> list[str]:
     rounds = [rounds_to(target, of["accuracy"]) for of in results]
     reached = [number for number in rounds if number is not None]
 
-    def mean(*names: str) -> float:
-        return fmean(sum(float(of[name]) for name in names) for of in results)
+    def mean(name: str) -> float:
+        return fmean(of[name] for of in results)
 
     return [
         spread((100 * accuracy for accuracy in accuracies(of_seeds)), 1).replace(" ", ""),
@@ -203,8 +200,6 @@ def _row(method: Method, of_seeds: Seeds, target: float) -> list[str]:
         f"{100 * mean('coverage'):.0f}",
         f"{mean('mean_emd'):.3f}",
         f"{mean('mean_local_emd'):.2f}",
-        f"{mean('selection_seconds') / mean('num_rounds'):.2f}",
-        f"{mean('selection_bytes_up', 'selection_bytes_down') / mean('num_rounds') / 1e3:.0f}",
         *costs_of(method, of_seeds),
     ]
 
