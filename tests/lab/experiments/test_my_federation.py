@@ -196,6 +196,9 @@ def test_points_are_predicted_only_where_the_formula_was_fitted() -> None:
     of_one_class = replace(found, methods={**found.methods, "dubhe": found.methods["random"]})
     assert "Expect -1.7 to 1.1 points" in replace(of_one_class, num_classes=9).verdict
     assert "Random selection is at least as balanced" in of_one_class.verdict
+    better = replace(found.methods["dubhe"], lasting=0.0)
+    loses = replace(found, num_classes=9, methods={**found.methods, "random": better})
+    assert f"Expect {2 * loses.points:.1f} to 1.1 points" in loses.verdict
 
 
 @pytest.mark.parametrize("helps", ["much", "not"])

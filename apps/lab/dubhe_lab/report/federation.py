@@ -234,7 +234,7 @@ class FederationStudy:
                 "after 60 rounds. Nine in ten such federations with this verdict gained "
                 f"{least} to {most}."
             )
-        less, more = (factor * self.points for factor in _ELSEWHERE)
+        less, more = sorted(factor * self.points for factor in _ELSEWHERE)  # points may be negative
         return (
             f"Expect {min(least, less):.1f} to {max(most, more):.1f} points of accuracy. This is a "
             "range because the formula was fitted to handwritten digits, with ten classes and 25 "
