@@ -121,3 +121,13 @@ def test_the_seed_does_not_decide_the_verdict(monkeypatch: pytest.MonkeyPatch) -
         low, high = own.lasting_range
         assert high - low > 0.1
         assert f"is {low:.2f} to {high:.2f} from uniform in nine of ten runs." in own.verdict
+
+
+@pytest.mark.usefixtures("few_rounds")
+def test_each_registration_of_a_large_federation_is_of_a_sample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only `max_registered` clients train until the next registration, which takes others."""
+    monkeypatch.setattr("dubhe_lab.experiments.my_federation._ROUNDS", 100)
+    found = study(federation(600), num_participants=10, max_registered=60, key_bits=512)
+    assert 0.06 < found.methods["dubhe"].coverage < 0.1  # .27 if all registered, .04 in one sample

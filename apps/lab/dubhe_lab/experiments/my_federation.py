@@ -2,9 +2,9 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import islice
+from itertools import cycle, islice
 from statistics import fmean, median
 from typing import Any, Final
 
@@ -30,7 +30,12 @@ from dubhe_flwr.protocol.simulated_nodes import answer
 from dubhe_lab.baselines import GreedySelector, RandomSelector
 from dubhe_lab.data import LabelCounts, load_label_counts
 from dubhe_lab.data.measures import average_emd, coverage, imbalance_ratio
-from dubhe_lab.experiments.registrations import drawn_rounds, has_lasting_noise, registrations
+from dubhe_lab.experiments.registrations import (
+    drawn_rounds,
+    has_lasting_noise,
+    registrations,
+    samples,
+)
 from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_lab.report.federation import Cost, FederationStudy, Reached
 
@@ -201,12 +206,25 @@ def _registrations(
     """Return the balance after each of many registrations, whose noise differs."""
     shares = label_distribution(counts)
     path = settings.seed or 0, "registrations", settings.num_participants
-    every = islice(registrations(settings, counts, generator(*path)), number)
-    rounds = (
-        drawn_rounds(settings, settled, generator(*path, index))
-        for index, settled in enumerate(every)
-    )
-    return [_reached(list(islice(own, num_rounds)), shares, weighted) for own in rounds]
+    rng, everyone = generator(*path), np.arange(len(counts))
+    if len(counts) > settings.max_registered:
+        found, lasts = samples(settings, counts, rng), max(50, settings.registration_interval)
+    else:
+        found = ((everyone, own) for own in registrations(settings, counts, rng))
+        lasts = num_rounds
+    every = list(islice(found, number))
+
+    def rounds(first: int) -> Iterator[list[int]]:
+        """Yield the rounds of these registrations, one after the other."""
+        rng = generator(*path, first)
+        for rows, settled in cycle([*every[first:], *every[:first]]):
+            for own in islice(drawn_rounds(settings, settled, rng), lasts):
+                yield rows[own].tolist()
+
+    return [
+        _reached(list(islice(rounds(first), num_rounds)), shares, weighted)
+        for first in range(number)
+    ]
 
 
 def _mean(every: Sequence[Reached]) -> Reached:

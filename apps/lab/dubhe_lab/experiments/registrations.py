@@ -31,9 +31,19 @@ def has_lasting_noise(settings: Settings, label_counts: NDArray[np.int64]) -> bo
 
 
 def _population(settings: Settings, label_counts: NDArray[np.int64]) -> Population:
-    """Return what the rule is told about a registration of all clients."""
-    num_clients, num_classes = label_counts.shape
-    return Terms(settings.announced(seed=0), num_classes).population(num_clients, num_clients)
+    """Return what the rule is told about a registration."""
+    num_registered = min(len(label_counts), settings.max_registered)
+    terms = Terms(settings.announced(seed=0), label_counts.shape[1])
+    return terms.population(num_registered, num_registered)
+
+
+def samples(
+    settings: Settings, label_counts: NDArray[np.int64], rng: np.random.Generator
+) -> Iterator[tuple[NDArray[np.int64], Sequence[Settled]]]:
+    """Yield the clients that register, a new sample each time, and how the rule settles them."""
+    while True:
+        rows = rng.choice(len(label_counts), settings.max_registered, replace=False)
+        yield rows, next(registrations(settings, label_counts[rows], rng))
 
 
 def registrations(
