@@ -155,6 +155,7 @@ def test_without_a_command_it_shows_where_to_begin() -> None:
     assert ended.code == 0
     assert "dubhe compare" in ended.out
     assert "dubhe study" in ended.out
+    assert "learning, so\nthat their" in ended.out  # no line is wrapped again at 80 columns
 
 
 APPLICATIONS = {"dubhe": app, "dubhe paper": paper, "dubhe bench": benchmarks}

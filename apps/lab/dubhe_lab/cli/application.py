@@ -14,8 +14,9 @@ from dubhe_flwr.errors import DubheError
 from dubhe_lab.cli import compare, study
 
 _WELCOME = """\
-[bold]Dubhe[/bold] selects the clients that train in each round of federated learning, so that
-their pooled data is close to uniform. The server sees no client's label counts.
+[bold]Dubhe[/bold] selects the clients that train in each round of federated learning, so
+that their pooled data is close to uniform. The server sees no client's label
+counts.
 
 Start by comparing random selection, Dubhe and a greedy oracle. This trains a
 small model on handwritten digits and takes a minute or two:
