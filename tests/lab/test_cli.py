@@ -6,7 +6,8 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from io import BytesIO, TextIOWrapper
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typer.main import get_command
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_lab.bench.commands import app as benchmarks
-from dubhe_lab.cli import app, compare, study
+from dubhe_lab.cli import app, compare, main, study
 from dubhe_lab.cli.options import writable_file, writable_folder
 from dubhe_lab.experiments.progress import compare_progress
 from dubhe_lab.experiments.study import tell_nobody
@@ -147,6 +148,21 @@ def test_a_missing_package_names_its_extra(tmp_path: Path, monkeypatch: pytest.M
     ended = call("compare", "--out", str(tmp_path))
     assert ended.code == 2
     assert ended.err == "torch is missing; run `pip install './apps/lab[torch]'` in a clone.\n"
+
+
+def test_output_that_lacks_letters_of_a_name_shows_them_as_codes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redirected output often has an old encoding, above all on Windows."""
+    table = tmp_path / "counts.csv"
+    table.write_text("site,zdrowy,gru\u017alica\nnorth,1,2\nsouth,3,4\n", encoding="utf-8")
+    written = BytesIO()
+    monkeypatch.setattr(sys, "argv", ["dubhe", "study", "--label-counts", str(table)])
+    with redirect_stdout(TextIOWrapper(written, encoding="cp1252")) as out:
+        with pytest.raises(SystemExit, match="2"):  # fewer clients than participants
+            main()
+        out.flush()
+    assert rb"gru\u017alica: 6" in written.getvalue()
 
 
 def test_without_a_command_it_shows_where_to_begin() -> None:

@@ -1,7 +1,9 @@
 """The application `dubhe`: its commands, its welcome text, and how it reports errors."""
 
+import sys
 from importlib import import_module
 from importlib.metadata import version
+from io import TextIOWrapper
 from typing import Annotated, Any, Final
 
 import click
@@ -85,6 +87,8 @@ app.command("study", epilog=study.EPILOG)(study.study)
 
 def main() -> None:
     """Run `dubhe`; show this package's errors as one sentence and exit with code 2."""
+    if isinstance(sys.stdout, TextIOWrapper):  # it may lack letters that a table's names have
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except DubheError as error:
