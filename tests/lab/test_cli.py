@@ -218,6 +218,16 @@ def test_places_that_cannot_be_written_are_refused(
         writable_file(file)
 
 
+def test_a_path_may_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell does not replace ~ in --json=~/a.json."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
+    arguments = ["--num-clients", "40", "--num-participants", "6", "--rounds", "1"]
+    assert call("study", *arguments, "--json=~/a.json").code == 0
+    assert [path.name for path in tmp_path.rglob("*")] == ["home", "a.json"]
+
+
 @pytest.fixture
 def heard() -> Iterator[None]:
     """Enable Ctrl-C, which a shell ignores for background processes."""

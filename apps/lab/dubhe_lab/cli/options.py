@@ -35,7 +35,9 @@ def command(
 
     def call(**given: Any) -> None:
         values = {name: _value(own, given.pop(name)) for name, own in fields.items()}
-        run((build or settings.of)(**values), **given)
+        run(
+            (build or settings.of)(**values), **{name: _at_home(own) for name, own in given.items()}
+        )
 
     call.__doc__ = run.__doc__
     _, *own_options = inspect.signature(run).parameters.values()
@@ -47,6 +49,12 @@ def command(
 def _value(own: Field[Any], given: Any) -> Any:
     parse = own.metadata.get("parse")
     return parse(own.name, given) if parse is not None and given is not None else given
+
+
+def _at_home(given: Any) -> Any:
+    """Return a path with ~ replaced, which shells leave as it is in --out=~/results."""
+    is_at_home = isinstance(given, Path) and given.parts[:1] == ("~",)
+    return given.expanduser() if is_at_home else given
 
 
 def _parameter(name: str, own: Field[Any], shown: str | None) -> inspect.Parameter:
