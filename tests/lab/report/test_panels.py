@@ -110,6 +110,16 @@ def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
     assert (xs(line), ys(line)) == ([1, 2, 3], [1.0, 1.2, 1.1])
 
 
+def test_a_single_high_round_has_room_and_whole_ticks(axes: Axes) -> None:
+    """Markers are not cut off at the top, and a figure of one round has no tick at 0.98."""
+    method = method_result("greedy", 1)
+    highest = {"greedy": 1.4, "random": 1.39}
+    methods = {name: replace(method, local_emd=(high,)) for name, high in highest.items()}
+    draw_emd(axes, methods, of="local_emd")
+    assert axes.get_ylim() == pytest.approx((0, 1.47))
+    assert [tick for tick in axes.get_xticks() if 0.9 < tick < 1.1] == [1]
+
+
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=60), st.integers(1, 9))
 def test_a_trailing_mean_keeps_the_first_value(values: list[float], window: int) -> None:
     """The first value stays, and all others are means over a window without the first value."""

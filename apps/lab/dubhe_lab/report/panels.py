@@ -99,6 +99,7 @@ def draw_accuracy(
 def draw_emd(axes: "Axes", methods: Mapping[str, Selected], of: LabelTerm = "emd") -> None:
     """Draw the distance of the selected data from uniform, or of clients from the selected data."""
     _draw_by_round(axes, {name: getattr(each, of) for name, each in methods.items()}, 1)
+    axes.update_datalim([(1, 0)])  # so that the margin above the lines is a share of the height
     axes.set_ylim(bottom=0)
     title, distance = _LABEL_TERMS[of]
     axes.set_ylabel(distance)
@@ -211,7 +212,7 @@ def label_percents(axis: "Axis") -> None:
 def _step_evenly(axis: "Axis", **how: Any) -> None:
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - takes long
 
-    axis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], **how))
+    axis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], min_n_ticks=1, **how))
 
 
 def _trailing_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
