@@ -154,7 +154,8 @@ def _study_own(
     console.print(f"{table.summary}\n{table.extremes}", highlight=False, markup=False)
     check_table(table, protocol)
     if not console.is_terminal:
-        takes = "about a minute, or much longer with hundreds of classes"
+        sizes = "hundreds of classes or tens of thousands of clients"
+        takes = f"about a minute, or much longer with {sizes}"
         console.print(f"Selecting clients, which takes {takes}.", highlight=False)
     with console.status("Selecting clients"):
         found = federation_study(table, **arguments)
