@@ -16,7 +16,7 @@ from flwr.server.client_proxy import ClientProxy
 from flwr.server.criterion import Criterion
 from flwr.server.strategy import Strategy
 
-from dubhe_flwr.adapter._compat import GridClient
+from dubhe_flwr.adapter._compat import GridClient, num_rounds_of_callers
 from dubhe_flwr.adapter.selecting import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter.transport import NoticingGrid, is_remote, patience, send_over_grid
 from dubhe_flwr.errors import SettingsError
@@ -67,6 +67,7 @@ class Selection(Selecting[Strategy], Strategy):
         """Select the clients, and have the wrapped strategy make their instructions."""
         self._check_callers()
         plan = self.select(server_round, client_manager)
+        self.driver.run.ends_after(num_rounds_of_callers())  # the rounds to plan ahead
         if self.driver.is_skipped:
             return []
         clients = _clients_of(client_manager)

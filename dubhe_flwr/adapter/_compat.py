@@ -8,10 +8,12 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
+from traceback import walk_stack
 from typing import Any, Final, Protocol, runtime_checkable
 
 from flwr.app import Array, Message
 from flwr.clientapp import ClientApp
+from flwr.server import ServerConfig
 from flwr.serverapp import Grid
 
 SERVER_NODE_ID: Final = 1  # also the source of errors that the framework creates
@@ -77,6 +79,19 @@ def without_mods(app: ClientApp) -> Iterator[None]:
         yield
     finally:
         vars(app)["_mods"] = own
+
+
+def num_rounds_of_callers() -> int | None:
+    """Return how many rounds the loop for `server_fn` runs that calls us; None if it is unknown.
+
+    Flower tells strategies of that API only the round, so its configuration is looked up.
+    """
+    for frame, _ in walk_stack(None):
+        found = frame.f_locals
+        for config in (found.get("config"), getattr(found.get("context"), "config", None)):
+            if isinstance(config, ServerConfig):
+                return config.num_rounds
+    return None
 
 
 def batch_size(grid: Grid, num_messages: int) -> int:

@@ -68,8 +68,13 @@ class Run:
 
     @property
     def last(self) -> int | None:
-        """The last round of the run, known once `rounds_left` has been called."""
+        """The last round of the run, if known."""
         return None if self._num_rounds is None else max(self.first, self._num_rounds)
+
+    def ends_after(self, num_rounds: int | None) -> None:
+        """Note how many rounds this process runs, if known; comes after the first round began."""
+        if num_rounds is not None:
+            self._num_rounds = self.first + num_rounds
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that a checkpoint needs besides the model."""
