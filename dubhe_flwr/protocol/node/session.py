@@ -102,7 +102,10 @@ class ClientSession:
 
     def _join(self, header: Envelope, request: JoinRequest) -> Message:
         if self.memory.remembers(header.epoch):
-            raise StaleMessageError("This node was already asked to join this epoch.")
+            raise StaleMessageError(
+                "This node was already asked to join this epoch, or shares its records in "
+                "state_dir with one that was."
+            )
         allowance = spend_day(self.policy, self.memory.allowance, self._today, num_epochs=1)
         reply, self.memory = join(self.policy, self.memory, allowance, header, request)
         return reply
