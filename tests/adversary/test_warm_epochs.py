@@ -12,7 +12,7 @@ from protocol.nodes import set_policy
 from protocol.server import altered, lost
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.errors import QuorumError, RefusedError
 from dubhe_flwr.protocol import Plan, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.memory import Memory
@@ -177,6 +177,16 @@ def test_an_epoch_whose_prices_too_few_know_is_not_continued(
     assert not is_warm(nodes)
     assert not nodes.errors
     assert not nodes.play(3).notes
+    assert is_warm(nodes)
+
+
+def test_an_outage_when_a_registration_is_due_costs_no_prices() -> None:
+    """With too few nodes connected, none is asked to leave the last epoch."""
+    nodes = federation(COMMITTEE)
+    play(nodes, 1)
+    with pytest.raises(QuorumError, match="2 nodes are connected, fewer than quorum=3"):
+        nodes.play(2, present=nodes.ids[:2])
+    play(nodes, 3)
     assert is_warm(nodes)
 
 

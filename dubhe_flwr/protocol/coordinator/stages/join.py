@@ -78,6 +78,8 @@ class Join(Awaiting):
         the first keys; the sample is taken from the nodes that join.
         """
         run, present = context.run, context.in_order(context.round.present)
+        if run.continued is not None:  # nodes asked in vain could not continue that epoch later
+            context.check_quorum(len(present), "connected", None)
         drawn = tuple(shuffled(present, run.seed, "sample", context.server_round))
         if run.num_refused_epochs:
             context = context.noted(
