@@ -13,6 +13,7 @@ from scipy.special import entr, expit
 from vectors.reference_prices import newton_minimum
 
 from dubhe_flwr.core.prices import PriceDesign, PriceState
+from dubhe_flwr.core.prices.synthetic import synthetic_clients
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.rules import Prices
 
@@ -177,6 +178,13 @@ def test_a_first_period_takes_few_exchanges(
     found, best = federation.at_sums(), best_by_dual(federation)
     assert federation.distance(found) == pytest.approx(federation.distance(best), abs=0.02)
     assert found.sum() == pytest.approx(volunteers, rel=0.04)
+
+
+def test_a_registration_makes_its_synthetic_clients_once() -> None:
+    """With a thousand classes, making them takes seconds."""
+    synthetic_clients.cache_clear()
+    assert Federation(PriceDesign(4, 8, 20.0, COVERAGE), skewed(60, 4, seed=1)).settle() > 1
+    assert synthetic_clients.cache_info().misses == 1
 
 
 @pytest.mark.slow
