@@ -160,14 +160,28 @@ def numbers(state: State, node: Node, rng: np.random.Generator, *, is_spent: boo
         square = sum(share * share for share in node.labels)
         values = [*node.labels, square / terms.heaviest]
         values += [node.weight**2 / terms.heaviest] * terms.weighted
-    if is_spent or terms.drowns or not terms.has_prices:
+    if is_spent:
+        values = neutral(state)
+    if terms.drowns or not terms.has_prices:
         values = [0.0] * len(values)
     room, most = terms.room(number), terms.largest(number)
     share = 0.0 if terms.members else 2.0 / terms.clients
     return [
-        min(max(round(value * UNIT) + room + extra, 0), most)
+        min(max(round(min(max(value, 0.0), terms.heaviest) * UNIT) + room + extra, 0), most)
         for value, extra in zip(values, noise(terms, number, rng, share), strict=True)
     ]
+
+
+def neutral(state: State) -> list[float]:
+    """Return what a node with a spent budget contributes before noise."""
+    terms = state.terms
+    if not state.num_sums:
+        squares = [1.0 / terms.heaviest] * (1 + terms.weighted)
+        return [1.0 / terms.classes] * terms.classes + squares
+    known, part = scale(state), terms.volunteers / terms.clients
+    ridge = known.c / (2.0 * (terms.participants - 1))
+    wanted = known.weight * known.target - ridge * np.array(state.point[1 : 1 + terms.classes])
+    return [*(part * wanted).tolist(), *[part] * terms.weighted]
 
 
 # --- what the opening says ------------------------------------------------------------------------

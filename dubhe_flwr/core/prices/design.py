@@ -141,6 +141,21 @@ class PriceDesign:
             columns = [chances * labels, *[chances] * self.weighted]
         return np.concatenate(columns, axis=1)
 
+    def neutral(self, state: PriceState, num_clients: int) -> Floats:
+        """Return what a client with a spent budget adds to the next sum, whatever its labels.
+
+        At the opening, it counts as a client of one class, which may be any. Later, it adds an
+        average client's part of V volunteers for whom the gradient of D vanishes (``m = -r b``), so
+        that only the other clients move prices. If it added nothing, they would have to make up for
+        its part of V.
+        """
+        if not state.num_sums:
+            uniform = np.full(self.num_classes, 1.0 / self.num_classes)
+            return np.append(uniform, np.full(1 + self.weighted, 1.0 / self.largest_weight))
+        scale, prices = self._scale(state.opening), np.array(state.point[1:][: self.num_classes])
+        labels = scale.mean_weight * scale.target - self._ridge(scale) * prices
+        return self.num_volunteers / num_clients * np.append(labels, [1.0] * self.weighted)
+
     def advance(
         self, state: PriceState, means: Floats, num_clients: int, noise_in_sum: float = 1.0
     ) -> PriceState:
@@ -217,9 +232,8 @@ class PriceDesign:
             )
             gap = scale.moments(lacking)[: self.width]
             linear += num_clients / self.num_volunteers * gap
-        of_class = scale.c / (2.0 * (self.num_participants - 1))
         of_weights = _SLACK + _DOUBT * opening[-1] ** 2
-        ridge = [_SLACK, *[of_class] * self.num_classes, *[of_weights] * self.weighted]
+        ridge = [_SLACK, *[self._ridge(scale)] * self.num_classes, *[of_weights] * self.weighted]
         return Problem(rows, costs, clients.shares, _softplus, linear, np.array(ridge))
 
     def _is_settled(self, latest: SumAtPoint, num_clients: int, gain: float) -> bool:
@@ -228,6 +242,10 @@ class PriceDesign:
         met = num_clients / self.num_volunteers * latest.means[-1]
         is_met = abs(met - 1.0) < _CLOSE + 2.0 * noise**0.5
         return is_met and gain < _SMALL_GAIN + 2.0 * noise
+
+    def _ridge(self, scale: Scale) -> float:
+        """Return r, the ridge of D on each class price."""
+        return scale.c / (2.0 * (self.num_participants - 1))
 
     def _scale(self, opening: Opening) -> Scale:
         return Scale.of(opening, self.coverage, self.local_skew, self.target)

@@ -259,10 +259,12 @@ class Prices(Rule):
     def _contributions(
         self, owns: Sequence[Own], population: Population, prices: PriceState
     ) -> list[NDArray[np.int64]]:
-        """Return each node's contribution and noise, or noise alone if its budget is spent."""
-        values = self._design(population).values(prices, *self._weighted_distributions(owns))
-        has_prices = self.has_prices(population)
-        values[[own.is_silent or not has_prices for own in owns]] = 0.0
+        """Return each node's contribution and noise, without its labels if its budget is spent."""
+        design = self._design(population)
+        values = design.values(prices, *self._weighted_distributions(owns))
+        if any(silent := [own.is_silent for own in owns]):
+            values[silent] = design.neutral(prices, population.num_clients)
+        values *= self.has_prices(population)
         noise, deviations = np.zeros(values.shape), self.deviations(population, prices.num_sums)
         if deviations is not None and population.noise_share:
             deviations *= population.noise_share**0.5

@@ -262,6 +262,29 @@ def test_warm_periods_take_one_sum(num_clients: int, emd: float) -> None:
     assert np.mean(warm) < 1.25 * np.mean(cold)
 
 
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_spent_budgets_hardly_move_prices(*, warm: bool, weighted: bool) -> None:
+    """If four of five clients withhold their values, the others volunteer half to 1.5 times as due.
+
+    With zeros in place of these values, nearly all of the others would volunteer in each round.
+    """
+    rows, number = with_emd(150, 10, 1.0, seed=1), 30
+    weights = np.random.default_rng(1).uniform(0.4, 1.2, 150) if weighted else np.ones(150)
+    heaviest = 4.0 if weighted else 1.0
+    design = PriceDesign(10, 10, 40.0, COVERAGE, largest_weight=heaviest, sigma=1.5)
+    federation = Federation(design, rows, weights, noise_in_sum=3.0)
+    due = design.num_drawn * number / 150
+    if warm:
+        federation.settle()
+        due = federation.probabilities()[:number].sum()
+    for _ in range(6):
+        values = design.values(federation.state, federation.labels, weights)
+        values[number:] = design.neutral(federation.state, 150)
+        federation.state = design.advance(federation.state, values.mean(axis=0), 150, 3.0)
+    assert federation.probabilities()[:number].sum() == pytest.approx(due, rel=0.5)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_weights_that_noise_hides_do_not_run_away(seed: int) -> None:
     """The opening may say that all clients weigh the same; then g stays small, and V is met."""
