@@ -44,8 +44,8 @@ volunteers is close to V and, as far as the noisy sums show, little is left to g
 minimises D once more, for V'. No sum is taken at the prices for draws, so they cost no noise.
 
 *The same prices everywhere.* All results are smooth functions of integer sums and of Philox's
-uniform numbers. Newton's method ends with errors far below 1e-9, and prices are rounded to
-multiples of 2^-10.
+uniform numbers. Newton's method ends with errors far below 1e-9, or after 100 steps if prices are
+in the thousands, and prices are rounded to multiples of 2^-10.
 """
 
 from dubhe_flwr.core.prices.design import PriceDesign, volunteers_at_sums

@@ -45,6 +45,10 @@ _HEAVIEST: Final = 1.2
 """Largest weight in a sum: its square is below 3 / 2, so even the heaviest node can enter all sums
 of a first epoch."""
 
+_LEAST_COVERAGE: Final = 0.005
+"""Least coverage for each unit of ``1 + local_skew``. With half of it, Newton's method may not end,
+and the last bits of a node's arithmetic then decide where it stops."""
+
 _LEAST_NOISE: Final = 1.0
 """With less noise, label counts could not enter enough sums to find prices."""
 
@@ -100,13 +104,19 @@ class Prices(Rule):
     vault: ClassVar[str] = VaultName.COMMITTEE
 
     def __post_init__(self) -> None:
-        for name, least in (("coverage", 0.001), ("local_skew", 0), ("noise", 0)):
+        for name, least in (("coverage", _LEAST_COVERAGE), ("local_skew", 0), ("noise", 0)):
             value = getattr(self, name)
             if not isinstance(value, Real):
                 raise SettingsError(f"{name}={value!r} must be a number.")
             if not least <= float(value) <= 1000.0:
                 raise SettingsError(f"{name}={value} must be from {least} to 1000.")
             object.__setattr__(self, name, float(value))
+        least = _LEAST_COVERAGE * (1.0 + self.local_skew)
+        if self.coverage < least:
+            raise SettingsError(
+                f"coverage={self.coverage:g} must be at least {least:g} with local_skew="
+                f"{self.local_skew:g}, or else prices would depend on a node's hardware."
+            )
         if 0.0 < self.noise < _LEAST_NOISE:
             raise SettingsError(f"noise={self.noise} must be at least {_LEAST_NOISE:g}, or 0.")
         if self.target is None or (isinstance(self.target, str) and self.target == "own"):

@@ -71,9 +71,10 @@ def test_a_target_fixes_the_number_of_classes() -> None:
         ({"coverage": "0.3"}, "coverage='0.3' must be a number"),
         ({"local_skew": None}, "local_skew=None must be a number"),
         ({"noise": "1"}, "noise='1' must be a number"),
-        ({"coverage": 0}, "coverage=0 must be from 0.001 to 1000"),
+        ({"coverage": 0}, "coverage=0 must be from 0.005 to 1000"),
         ({"coverage": float("nan")}, "coverage=nan must be from 0"),
-        ({"coverage": 1001}, "coverage=1001 must be from 0.001 to 1000"),
+        ({"coverage": 1001}, "coverage=1001 must be from 0.005 to 1000"),
+        ({"local_skew": 30}, "coverage=0.15 must be at least 0.155 with local_skew=30"),
         ({"local_skew": -0.1}, "local_skew=-0.1 must be from 0"),
         ({"noise": 0.5}, "noise=0.5 must be at least 1, or 0"),
         *(
