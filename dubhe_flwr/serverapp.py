@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from inspect import ismethod
 from logging import INFO
 from math import inf
 from time import monotonic
@@ -109,19 +110,31 @@ class Selection(Selecting[Strategy], Strategy):
             result.arrays = arrays
         return result
 
-    def _start_of_rounds(self) -> Callable[..., Any]:
-        """Return Flower's `start`, or the wrapped strategy's override with our selection in it.
+    def __getattr__(self, name: str) -> Any:
+        """Look up all other attributes in the wrapped strategy.
 
-        An override runs on an object that shares all attributes with the wrapped strategy, but
-        configures and aggregates rounds with our methods.
+        Its own methods run with our selection, since they may run rounds, as `start` does.
+        """
+        found = super().__getattr__(name)
+        is_own_method = ismethod(found) and found.__self__ is self.strategy
+        return getattr(self._selecting("start"), name) if is_own_method else found
+
+    def _selecting(self, *names: str) -> Any:
+        """Return an object that shares all attributes and methods with the wrapped strategy.
+
+        But it configures and aggregates rounds with our methods, and uses our `names`, too.
         """
         kind = type(self.strategy)
-        if getattr(kind, "start", Strategy.start) is Strategy.start:
+        ours = {name: getattr(self, name) for name in (*_METHODS_OF_START, *names)}
+        selecting: Any = object.__new__(type(kind.__name__, (kind,), ours))
+        selecting.__dict__ = vars(self.strategy)
+        return selecting
+
+    def _start_of_rounds(self) -> Callable[..., Any]:
+        """Return Flower's `start`, or the wrapped strategy's override with our selection in it."""
+        if getattr(type(self.strategy), "start", Strategy.start) is Strategy.start:
             return super().start
-        ours = {name: getattr(self, name) for name in _METHODS_OF_START}
-        started: Any = object.__new__(type(type(self).__name__, (kind,), ours))
-        started.__dict__ = vars(self.strategy)
-        return partial(call_start, started.start, Strategy.start)
+        return partial(call_start, self._selecting().start, Strategy.start)
 
     def select(self, server_round: int, grid: Grid) -> Plan:
         """Return who trains in a round, for your own training loop.
@@ -193,8 +206,13 @@ class Selection(Selecting[Strategy], Strategy):
             return None, MetricRecord({**self.driver.metrics})
         if self.driver.options.equal_weights:
             _weigh_equally(in_order, self.strategy)
-        arrays, metrics = self.strategy.aggregate_train(server_round, in_order)
-        return arrays, MetricRecord({**(metrics or {}), **self.driver.metrics})
+        # A strategy with its own start may return more than two values, or a plain dictionary.
+        found: Any = self.strategy.aggregate_train(server_round, in_order)
+        arrays, metrics, *more = found
+        told: Any = {**(metrics or {}), **self.driver.metrics}
+        if isinstance(metrics, MetricRecord | None):
+            told = MetricRecord(told)
+        return arrays, told, *more
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -549,6 +549,41 @@ def test_a_start_that_does_not_let_dubhe_select_is_noticed(
     assert "NOT selected" not in caplog.text
 
 
+@pytest.mark.parametrize("keeps_checkpoints", [True, False])
+def test_a_start_of_another_name_selects_too(tmp_path: Path, keeps_checkpoints: bool) -> None:
+    """All methods of the wrapped strategy that run rounds let Dubhe select."""
+
+    class Run(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def run(self, grid: Any, num_rounds: int) -> str:
+            start = self.start if keeps_checkpoints else super().start
+            self.result = start(grid, ArrayRecord(MODEL), num_rounds)
+            return type(self).__name__
+
+    options = {**PLAIN, **({"checkpoint_dir": tmp_path} if keeps_checkpoints else {})}
+    strategy, grid = TRAIN.dubhe(Run(fraction_evaluate=0.0), **options), TRAIN.grid()
+    assert strategy.run(grid, 2) == "Run"
+    assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
+    assert strategy.result.train_metrics_clientapp[2]["selection-clients"] == 6
+
+
+def test_a_strategy_returns_more_than_metrics() -> None:
+    """What the wrapped strategy's aggregation returns reaches its own start."""
+
+    class Talkative(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def start(self, grid: Any, model: Any, *_: Any) -> Any:
+            messages = self.configure_train(1, model, ConfigRecord(), grid)
+            return self.aggregate_train(1, grid.send_and_receive(messages))
+
+        def aggregate_train(self, *given: Any) -> Any:
+            arrays, metrics = super().aggregate_train(*given)
+            return arrays, {**metrics, "note": "text"}, "more"
+
+    result: Any = TRAIN.dubhe(Talkative(), **PLAIN).start(TRAIN.grid(), ArrayRecord(MODEL))
+    assert result[1]["note"] == "text"
+    assert result[1]["selection-clients"] == 6
+    assert result[2:] == ("more",)
+
+
 def test_a_custom_start_may_call_super(tmp_path: Path) -> None:
     """Without an evaluate_fn it keeps no checkpoint: an error before round 1 says what to call."""
 
