@@ -20,6 +20,11 @@ from dubhe_flwr.protocol.selector import Selector
 STATE_VERSION: Final = 1
 """Version of the format of `Run.state_dict` and of checkpoints."""
 
+_STARTS_AGAIN: Final = (
+    "dubhe: this strategy starts again, so all nodes register again; to run one round at a time, "
+    'write a training loop (see "Adapt an app" in the documentation of dubhe-flwr)'
+)
+
 
 class Phase(IntEnum):
     """How far a run has come; a run without a checkpoint directory may skip phases."""
@@ -122,6 +127,7 @@ class Run:
         left. Raises `CheckpointError` if the model is foreign: of the type in Flower's other API.
         """
         if self._phase is Phase.TRAINING:
+            log(WARNING, _STARTS_AGAIN)
             self._forget()
         self._look()
         if isinstance(self._model, foreign):

@@ -318,7 +318,9 @@ def test_a_run_of_the_other_api_is_refused(api: Api, tmp_path: Path) -> None:
         api.run(api.dubhe(**ANEW, checkpoint_dir=tmp_path), api.grid(), 2)
 
 
-def test_a_simulation_in_the_clear_selects_as_one_under_encryption(api: Api) -> None:
+def test_a_simulation_in_the_clear_selects_as_one_under_encryption(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
     """A plain simulation sends only join requests; a second run begins with new nodes."""
     selected = []
     for simulation in ("encrypted", "plain"):
@@ -331,3 +333,4 @@ def test_a_simulation_in_the_clear_selects_as_one_under_encryption(api: Api) -> 
     assert selected[0] == selected[1]
     asked = [[kind for kind, _ in grid.batches if "dubhe" in kind] for grid in grids]
     assert asked == [["evaluate.dubhe_join"] * 2] * 2
+    assert caplog.text.count("this strategy starts again, so all nodes register again") == 2
