@@ -19,6 +19,7 @@ from flwr.server.strategy import Strategy
 from dubhe_flwr.adapter._compat import GridClient, num_rounds_of_callers
 from dubhe_flwr.adapter.selecting import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter.transport import NoticingGrid, is_remote, patience, send_over_grid
+from dubhe_flwr.adapter.wrapped import given_only
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 
@@ -73,7 +74,8 @@ class Selection(Selecting[Strategy], Strategy):
         clients = _clients_of(client_manager)
         present = [clients[node_id] for node_id in plan.participants if node_id in clients]
         chosen = SelectedClients(self._noticed(present))
-        instructions = self.strategy.configure_fit(plan.server_round, parameters, chosen)
+        with given_only(len(present)):
+            instructions = self.strategy.configure_fit(plan.server_round, parameters, chosen)
         node_ids = [getattr(client, "node_id", 0) for client, _ in instructions]
         self.driver.training_begins(node_ids, [client.node_id for client in present])
         return instructions

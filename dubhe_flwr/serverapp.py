@@ -25,7 +25,7 @@ from dubhe_flwr.adapter.transport import (
     patience,
     send_over_grid,
 )
-from dubhe_flwr.adapter.wrapped import call_start, layers, training_all_nodes
+from dubhe_flwr.adapter.wrapped import call_start, given_only, layers, training_all_nodes
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 
@@ -186,7 +186,8 @@ class Selection(Selecting[Strategy], Strategy):
         if self.driver.is_skipped:
             return []
         selected = _SelectedGrid(grid, plan.participants)
-        with training_all_nodes(self.strategy, len(plan.participants)):
+        num_nodes = len(plan.participants)
+        with given_only(num_nodes), training_all_nodes(self.strategy, num_nodes):
             made = self.strategy.configure_train(plan.server_round, arrays, config, selected)
             messages = list(made)
         node_ids = [message.metadata.dst_node_id for message in messages]

@@ -144,6 +144,19 @@ def min_available(strategy: Any) -> int:
 
 
 @contextmanager
+def given_only(num_nodes: int) -> Iterator[None]:
+    """Add to an error of the wrapped strategy that it was given only the selected nodes."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(
+            f"dubhe: here, the wrapped strategy sees only the {num_nodes} selected nodes, and "
+            "should train each of them; it need not sample."
+        )
+        raise
+
+
+@contextmanager
 def training_all_nodes(strategy: Any, num_nodes: int) -> Iterator[None]:
     """Let a Message API strategy train all nodes of its Grid.
 

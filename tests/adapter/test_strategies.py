@@ -403,6 +403,21 @@ def test_a_node_may_get_several_messages(caplog: pytest.LogCaptureFixture) -> No
     assert strategy.driver.metrics["selection-clients"] == 6
 
 
+@in_both_apis
+def test_an_error_of_the_wrapped_strategy_says_what_it_was_given(api: Api) -> None:
+    """A strategy that samples more nodes itself ends with an error that does not explain itself."""
+
+    class Sampling(api.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def configure_train(self, *_: Any) -> Any:
+            raise ValueError("Sample larger than population")
+
+        configure_fit = configure_train
+
+    with pytest.raises(ValueError, match="Sample larger") as found:
+        api.run(api.dubhe(Sampling(), **PLAIN), api.grid(), 1)
+    assert "sees only the 6 selected nodes" in found.value.__notes__[0]
+
+
 def test_a_strategy_that_waits_for_other_nodes_ends_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
