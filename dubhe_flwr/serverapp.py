@@ -125,7 +125,8 @@ class Selection(Selecting[Strategy], Strategy):
         But it configures and aggregates rounds with our methods, and uses our `names`, too.
         """
         kind = type(self.strategy)
-        ours = {name: getattr(self, name) for name in (*_METHODS_OF_START, *names)}
+        # Properties, since apps assign methods to an object, and these would come before a class's.
+        ours = {name: _constant(getattr(self, name)) for name in (*_METHODS_OF_START, *names)}
         selecting: Any = object.__new__(type(kind.__name__, (kind,), ours))
         selecting.__dict__ = vars(self.strategy)
         return selecting
@@ -294,6 +295,11 @@ class _SelectedGrid(ForwardingGrid):
                 "configure_train, or raise num_participants."
             )
         return list(self._node_ids)
+
+
+def _constant(value: Any) -> property:
+    """Return a property with this value."""
+    return property(lambda _: value)
 
 
 def _weigh_equally(replies: Iterable[Message], strategy: Strategy) -> None:

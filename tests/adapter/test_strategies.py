@@ -544,6 +544,22 @@ def test_a_start_of_the_wrapped_strategy_runs_the_rounds(
     assert "Dubhe around OwnStart" in caplog.text
 
 
+def test_a_method_may_be_assigned_to_a_strategy_with_a_start_of_its_own() -> None:
+    """Dubhe calls what an app put in place of `configure_train`, and selects all the same."""
+    wrapped, grid, called = OwnStart(), TRAIN.grid(), []
+    configure = wrapped.configure_train
+
+    def assigned(*given: Any) -> Any:
+        called.append(given[0])
+        return configure(*given)
+
+    wrapped.configure_train = assigned
+    strategy = TRAIN.dubhe(wrapped, **PLAIN)
+    strategy.start(grid, ArrayRecord(MODEL), 2, evaluate_fn=lambda *_: None)
+    assert called == [1, 2]
+    assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
+
+
 def test_a_start_that_does_not_let_dubhe_select_is_noticed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
