@@ -43,7 +43,8 @@ def is_remote(grid: Grid) -> bool:
     """
     if isinstance(grid, NoticingGrid):
         return True
-    is_flowers = type(grid).send_and_receive.__module__.startswith("flwr.")
+    send = getattr(type(grid), "send_and_receive", None)  # an app's proxy may have none
+    is_flowers = getattr(send, "__module__", "").startswith("flwr.")
     return is_flowers and patience(grid) == inf
 
 

@@ -174,6 +174,17 @@ def test_a_forwarding_grid_forwards_everything(grid: InProcessGrid) -> None:
     assert len(list(view.pull_messages(ids))) == 1
 
 
+def test_a_grid_may_be_a_proxy(grid: InProcessGrid) -> None:
+    """Apps pass on all but a few of a Grid's attributes, for instance to hide some nodes."""
+
+    class Proxy:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(grid, name)
+
+    proxy: Any = Proxy()
+    assert len(send_over_grid(proxy, batch_to(proxy.get_node_ids()), 60.0)) == 6
+
+
 def test_only_the_apps_messages_are_noticed(grid: InProcessGrid) -> None:
     """Requests that are sent ahead do not count as training messages that were pushed."""
     noticed: list[int] = []
