@@ -77,7 +77,7 @@ class Selection(Selecting[Strategy], Strategy):
         elif patience(grid) == inf:
             log(INFO, _OWN_GRID, type(grid).__name__)
         arrays: ArrayRecord = run.begin(foreign=Parameters) or initial_arrays
-        first = run.first
+        first, num_left = run.first, run.rounds_left(num_rounds)
 
         def evaluate(server_round: int, model: ArrayRecord) -> MetricRecord | None:
             run.complete(first + server_round, model)
@@ -87,7 +87,7 @@ class Selection(Selecting[Strategy], Strategy):
             result = self._start_of_rounds()(
                 grid,
                 arrays,
-                run.rounds_left(num_rounds),
+                num_left,
                 timeout,
                 train_config,
                 evaluate_config,
@@ -96,6 +96,8 @@ class Selection(Selecting[Strategy], Strategy):
             )
         finally:
             self.driver.stop()
+        if num_left and run.plan is None:
+            self.driver.was_not_asked(first + 1)
         if not isinstance(result, Result):  # an app's own start may return anything
             return cast("Result", result)
         for metrics in (

@@ -189,11 +189,15 @@ class SelectionDriver:
         run = self.run
         run.rounds_done = self.round_in_run(server_round)
         if run.plan is None or run.plan.server_round != run.rounds_done:
-            log(ERROR, _NOT_ASKED, run.rounds_done)
+            self.was_not_asked(run.rounds_done)
         participants = run.plan.participants if run.plan is not None else ()
         places = {node_id: place for place, node_id in enumerate(participants)}
         in_order = sorted(replies, key=lambda reply: places.get(node_id_of(reply), len(places)))
         return run.rounds_done, in_order
+
+    def was_not_asked(self, server_round: int) -> None:
+        """Log that a round took place without a selection."""
+        log(ERROR, _NOT_ASKED, server_round)
 
     def round_in_run(self, server_round: int) -> int:
         """Return the number within the run of a round as Flower counts it in this process."""
