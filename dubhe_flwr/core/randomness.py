@@ -15,9 +15,6 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-CLIP: Final = 6.0
-"""Noise is clipped at this many standard deviations, which affects two numbers in a billion."""
-
 _KEY_BYTES: Final = 16
 _TRIES_OF_A_KEY: Final = 32
 """Number of tries of a round that draw their numbers from one key."""
@@ -76,7 +73,10 @@ def private_draws(tries: int) -> NDArray[np.float64]:
 
 
 def gaussian(deviations: ArrayLike, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return rounded Gaussian noise, clipped at `CLIP` deviations.
+    """Return rounded Gaussian noise, of at most 8.57 deviations.
+
+    It must reach much further than a client can shift a sum: a number that only one of two
+    federations can have tells them apart for certain.
 
     Parameters
     ----------
@@ -87,8 +87,7 @@ def gaussian(deviations: ArrayLike, uniform: NDArray[np.float64]) -> NDArray[np.
     """
     radius, angle = uniform
     normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
-    noise = np.clip(normal, -CLIP, CLIP) * np.asarray(deviations)
-    return np.asarray(np.rint(noise), dtype=np.int64)
+    return np.asarray(np.rint(normal * np.asarray(deviations)), dtype=np.int64)
 
 
 def _generator_of(key: bytes, skip: int = 0) -> np.random.Generator:

@@ -22,10 +22,10 @@ from protocol.federation import (
     skewed_counts,
 )
 from protocol.nodes import set_policy
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from dubhe_flwr.core.prices import PriceDesign, PriceState
-from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
@@ -416,6 +416,22 @@ class TestTheBudget:
         rho = np.sum(((told - silent) / deviations) ** 2) / 2
         bound = max(1.0, min(weight, 1.2)) ** 2 * (C + 1) / 2 / (3.0 if continues else 1.5) ** 2
         assert 0 < rho / bound < most + 1e-3
+
+    @pytest.mark.parametrize(
+        ("num_classes", "weight", "probability"),
+        [(10, 1.2, 5e-9), (20, 1.2, 2e-6), (52, 1.0, 8e-4), (100, 1.0, 0.26)],
+    )
+    def test_no_noise_is_too_large_for_a_sum_without_the_client(
+        self, num_classes: int, weight: float, probability: float
+    ) -> None:
+        """Or an attacker who knows everything else would be certain that the client is in it.
+
+        The bound has a delta of 1e-5, so it does not hold for 52 classes.
+        """
+        almost_one, exact = np.array([[1.0 - 2.0**-53], [0.0]]), 1e6
+        largest = gaussian([exact], almost_one)[0] / exact
+        shift, entered = weight * num_classes**0.5 / Prices.noise, 9 / weight**2
+        assert entered * norm.sf(largest - shift) == pytest.approx(probability, rel=0.1, abs=0)
 
 
 def entries(nodes: Nodes, node_id: int) -> float:

@@ -137,7 +137,7 @@ def noise(terms: Terms, number: int, rng: np.random.Generator, share: float) -> 
     deviations = np.array(terms.deviations(number))
     radius, angle = rng.random((2, len(deviations)))
     normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * pi * angle)
-    found = np.clip(normal, -6.0, 6.0) * deviations * sqrt(share) * UNIT
+    found = normal * deviations * sqrt(share) * UNIT
     return [round(each) for each in found.tolist()]
 
 

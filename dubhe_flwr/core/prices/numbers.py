@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.prices.newton import Floats
-from dubhe_flwr.core.randomness import CLIP
 
 LEAST_VOLUNTEERS: Final = 12
 """Noise would drown sums that are taken for fewer volunteers, so there are no prices."""
 
 UNIT: Final = 2.0**18
 """Fixed-point steps per client. Rounding moves a sum over 2000 nodes by less than .004 clients."""
+
+ROOM: Final = 6.0
+"""Deviations of its own noise for which a node leaves room; it clips two numbers in a billion."""
 
 _LARGEST_SHARE: Final = 0.1**0.5
 """Largest deviation of one node's noise, relative to sigma: ``1 / sqrt(N / 2)`` at N = 20."""
@@ -53,7 +55,7 @@ class FixedPoint:
 
         After the opening, P has sqrt(C) times the noise of a class.
         """
-        of_p = CLIP * UNIT * sigma
+        of_p = ROOM * UNIT * sigma
         of_class = of_p / num_classes**0.5
         if opening:
             spread = (2.0 * max(max_clients, _FEWEST)) ** 0.5

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.core.prices import UNIT, PriceDesign
-from dubhe_flwr.core.randomness import CLIP
+from dubhe_flwr.core.prices.numbers import ROOM
 from dubhe_flwr.he.layout import Layout
 from dubhe_flwr.rules import Frame, Prices
 
@@ -35,7 +35,7 @@ def test_a_slot_has_room_for_a_nodes_noise(  # noqa: PLR0917 - one for each stra
     numbers, sigma = rule._fixed_point(frame, opening=opening), rule._sigma(frame)
     design = PriceDesign(num_classes, 2, volunteers, 1.0, largest_weight=weight, sigma=sigma)
     deviations = design.deviations(num_joined, opening=opening)
-    worst = np.ceil(CLIP * deviations / (num_joined / 2) ** 0.5 * UNIT).astype(np.int64)
+    worst = np.ceil(ROOM * deviations / (num_joined / 2) ** 0.5 * UNIT).astype(np.int64)
     zero, own = np.zeros(worst.size), np.full(worst.size, weight)
     assert (numbers.encode(zero, -worst) == numbers.room - worst).all()
     assert (numbers.encode(own, worst) == numbers.room + worst + int(weight * UNIT)).all()
