@@ -311,6 +311,33 @@ class TestAWatchedNode:
         found = share_named(logs[of_one_class], prior, labels[of_one_class])
         assert found == pytest.approx(of_single, abs=0.05)
 
+    @pytest.mark.parametrize(("num_honest", "error", "named"), [(1, 0.4, 0.84), (3, 0.59, 0.72)])
+    def test_the_more_classes_the_less_noise_hides(
+        self, num_honest: int, error: float, named: float
+    ) -> None:
+        """Each of a hundred classes has less noise; the rest is as in the test before.
+
+        The attacker believes only numbers above 2.5 deviations; elsewhere, it expects the mean.
+        """
+        rng, num_classes = np.random.default_rng(1), 100
+        common = np.geomspace(10.0, 1.0, num_classes)
+        mean = common / common.sum()
+        labels = drawn(3.0 * mean, 1000, rng)
+        design = PriceDesign(num_classes, MANY, float(MANY), 0.3, sigma=1.5)
+        state = design.advance(PriceState(), np.append(np.full(num_classes, 0.01), 0.3), N, 3.0)
+        state = design.advance(state, np.zeros(num_classes), N, 3.0)
+        assert design.values(state, labels).sum(axis=1).min() > 0.99
+        deviation = 1.5 * np.sqrt(num_honest / (num_classes * 9 * 7 / 9))
+        seen = labels + deviation * rng.normal(size=labels.shape)
+        guesses = np.where(seen > 2.5 * deviation, seen, 0.0)
+        guesses += np.maximum(0.0, 1.0 - guesses.sum(axis=1, keepdims=True)) * mean
+        guesses /= guesses.sum(axis=1, keepdims=True)
+        errors = [np.abs(each - labels).sum(axis=1) for each in (guesses, mean)]
+        assert np.median(errors[0]) / np.median(errors[1]) == pytest.approx(error, abs=0.03)
+        assert np.mean(seen.argmax(axis=1) == labels.argmax(axis=1)) == pytest.approx(
+            named, abs=0.04
+        )
+
 
 class TestALyingClient:
     """One client contributes other numbers than its own."""
