@@ -24,7 +24,7 @@ from protocol.federation import (
 from protocol.nodes import set_policy
 from scipy.stats import binom, norm
 
-from dubhe_flwr.core.prices import PriceDesign, PriceState
+from dubhe_flwr.core.prices import UNIT, PriceDesign, PriceState
 from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Stage
@@ -337,6 +337,12 @@ class TestAWatchedNode:
         assert np.mean(seen.argmax(axis=1) == labels.argmax(axis=1)) == pytest.approx(
             named, abs=0.04
         )
+
+    def test_empty_classes_take_the_noise_from_the_others(self) -> None:
+        """Among 4096 classes, nine sums with three members' noise tell each share within .014."""
+        population = Population(Frame(4096, 256), N, K, N, num_members=3)
+        deviations: Any = Prices().deviations(population, 1)
+        assert (3 / 9) ** 0.5 * deviations / UNIT == pytest.approx([0.0135] * 4096, abs=1e-4)
 
 
 class TestALyingClient:
