@@ -73,20 +73,18 @@ def private_draws(tries: int) -> NDArray[np.float64]:
 
 
 def gaussian(deviations: ArrayLike, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return rounded Gaussian noise, of at most 8.57 deviations.
-
-    It must reach much further than a client can shift a sum: a number that only one of two
-    federations can have tells them apart for certain.
+    """Return rounded Gaussian noise, by the formula of Box and Muller.
 
     Parameters
     ----------
     deviations : array_like of float, shape (n,)
         Standard deviation of each number.
     uniform : ndarray of float, shape (2, n)
-        Uniform numbers in [0, 1) from which the noise is made.
+        Uniform numbers in (0, 1] from which the noise is made. The least possible number in the
+        first row decides how far the noise reaches: 2^-53 gives 8.57 deviations.
     """
     radius, angle = uniform
-    normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
+    normal = np.sqrt(-2.0 * np.log(radius)) * np.cos(2.0 * np.pi * angle)
     return np.asarray(np.rint(normal * np.asarray(deviations)), dtype=np.int64)
 
 

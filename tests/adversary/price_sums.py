@@ -162,7 +162,7 @@ class Readings:
         self.left -= self.cost
         parties, share = (COMMITTEE_SIZE, 1.0) if self.committee else (number, 2.0 / number)
         scaled = np.tile(deviations, parties) * (UNIT * share**0.5)
-        noise = gaussian(scaled, self.rng.random((2, scaled.size))).reshape(parties, -1)
+        noise = gaussian(scaled, 1.0 - self.rng.random((2, scaled.size))).reshape(parties, -1)
         of_all = np.zeros((COMMITTEE_SIZE if self.committee else len(present), deviations.size))
         of_all[... if self.committee else present] = noise / UNIT
         logit, variance = self._logit(state), deviations**2 * share

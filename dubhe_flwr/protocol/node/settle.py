@@ -148,7 +148,7 @@ def _simulated_noise(
     seed: int, sequence: int, number: int, place: int, deviations: tuple[float, ...]
 ) -> NDArray[np.int64]:
     uniform = generator(seed, "member", sequence, number, place).random((2, len(deviations)))
-    return gaussian(np.array(deviations), uniform)
+    return gaussian(np.array(deviations), 1.0 - uniform)
 
 
 @lru_cache(maxsize=1)

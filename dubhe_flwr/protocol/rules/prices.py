@@ -278,7 +278,9 @@ class Prices(Rule):
         noise, deviations = np.zeros(values.shape), self.deviations(population, prices.num_sums)
         if deviations is not None and population.noise_share:
             deviations *= population.noise_share**0.5
-            noise += [gaussian(deviations, own.rng.random((2, deviations.size))) for own in owns]
+            noise += [
+                gaussian(deviations, 1.0 - own.rng.random((2, deviations.size))) for own in owns
+            ]
         fixed_point = self._fixed_point(population.frame, opening=not prices.num_sums)
         return list(fixed_point.encode(values, noise))
 

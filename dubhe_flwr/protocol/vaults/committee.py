@@ -221,11 +221,15 @@ class Committee(Vault):
 
         A member whose process died before Flower stored its memory may be asked again. It then adds
         the same noise, so that repeated answers do not average it out.
+
+        The noise reaches 12 deviations, much further than a client can shift a sum: a number that
+        only one of two federations can have tells them apart for certain.
         """
         info = prefixed(b"noise", request.number.to_bytes(8), request.covered, request.total)
-        stream = pads.pad(member.noise_key, info, 2 * deviations.size)
-        uniform = (stream >> np.uint64(8)).astype(np.float64) * 2.0**-53
-        return gaussian(deviations, uniform.reshape(2, -1))
+        stream = pads.pad(member.noise_key, info, 3 * deviations.size)
+        high, low, angle = ((stream >> np.uint64(8)) * 2.0**-53).reshape(3, -1)
+        radius = 1.0 - high - low * 2.0**-53  # at least 2^-106
+        return gaussian(deviations, np.stack([radius, angle]))
 
     # --- a node -----------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ def settled(
     sums, num_sums = registered, 0
     while True:
         deviations: Any = rule.deviations(population, num_sums)
-        uniform = rng.random((population.num_members, 2, deviations.size))
+        uniform = 1.0 - rng.random((population.num_members, 2, deviations.size))
         noise = sum(gaussian(deviations, numbers) for numbers in uniform)
         outcomes: Any = rule.settle_all(owns, population, state, sums + noise)
         num_sums += 1
