@@ -11,8 +11,8 @@ from protocol.federation import Federation, dubhe, encrypted, joined, registered
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol import NodeFailure, Plan, StageReport
-from dubhe_flwr.protocol.coordinator.agent_tasks import AgentTask
 from dubhe_flwr.protocol.coordinator.context import Awaiting, CoordinatorState
+from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine
 from dubhe_flwr.protocol.vaults import SumName
 
@@ -63,7 +63,7 @@ def awaiting(nodes: Nodes, kind: type[AwaitingT]) -> AwaitingT:
     return nodes.state.stage
 
 
-def tasks_of(nodes: Nodes) -> dict[int, tuple[int, AgentTask]]:
+def tasks_of(nodes: Nodes) -> dict[int, tuple[int, DeterminedRound]]:
     """Return the agent and the task of each round that is being determined."""
     asked = awaiting(nodes, Determine).tasks
     return {r: (agent, task) for agent, each in asked.items() for r, task in each.items()}

@@ -106,7 +106,7 @@ def _plan(context: Context, determined: RoundReady) -> tuple[Context, Planned]:
         aliases=tuple(epoch.aliases[node_id] for node_id in chosen),
         epoch=epoch.identity,
         num_registered=len(epoch.registered),
-        num_tries=ready.num_tries,
+        num_tries=len(ready.tries),
         chosen=ready.chosen,
         rule=epoch.terms.rule.describe(epoch.finding),
         finding=epoch.finding,

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-
 from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound
 from dubhe_flwr.protocol.wire.announced import JoinRequest, sums_per_agent
@@ -81,7 +79,7 @@ class Epoch:
         """Largest number of sums that one agent may decrypt."""
         return sums_per_agent(self.num_registered)
 
-    def sum_of_distributions(self, indices: Iterable[np.int64]) -> bytes:
+    def sum_of_distributions(self, indices: Iterable[int]) -> bytes:
         """Return the encrypted sum of ``p_l`` and ``||p_l||^2`` over the clients at `indices`."""
-        vectors = (self.distributions[int(index)] for index in indices)
+        vectors = (self.distributions[index] for index in indices)
         return self.terms.vault.add_up(self.public, [DISTRIBUTION], vectors)

@@ -30,11 +30,10 @@ class DeterminedRound:
     Nodes are given by their index in `Epoch.registered`, in ascending order.
     """
 
-    trained: tuple[int, ...]  # indices of the nodes that train
+    tries: tuple[tuple[int, ...], ...]  # K clients each
     available: tuple[int, ...]  # nodes that may train, also in place of one that has left
     unwilling: tuple[int, ...]  # nodes that will not train in this round
-    num_tries: int  # number of tries to choose from
-    chosen: int  # index of the best try
+    chosen: int = 0  # index of the try whose clients train
 
     def participants(
         self, registered: Sequence[int], eligible: frozenset[int], seed: int, server_round: int
@@ -44,10 +43,11 @@ class DeterminedRound:
         Replacements are drawn uniformly from the registered nodes that are willing and eligible.
         The ids are ordered by alias.
         """
-        kept = [index for index in self.trained if registered[index] in eligible]
-        if len(kept) < len(self.trained):
-            chosen = set(self.trained)
-            others = [i for i in self.available if i not in chosen and registered[i] in eligible]
+        chosen = self.tries[self.chosen]
+        kept = [index for index in chosen if registered[index] in eligible]
+        if len(kept) < len(chosen):
+            rest = sorted(set(self.available).difference(chosen))
+            others = [index for index in rest if registered[index] in eligible]
             missing = min(len(chosen) - len(kept), len(others))
             rng = generator(seed, "replace", server_round)
             kept = sorted([*kept, *rng.choice(others, missing, replace=False).tolist()])

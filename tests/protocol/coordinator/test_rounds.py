@@ -4,11 +4,7 @@ from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound
 
 REGISTERED = (905, 2**63 + 2, 2**63 + 4, 17, 2**63 + 6, 5, 2**63 + 8, 88, 12)
 READY = DeterminedRound(
-    trained=(1, 4, 7),
-    available=(1, 2, 3, 4, 5, 6, 7, 8),
-    unwilling=(0,),
-    num_tries=2,
-    chosen=1,
+    tries=((2, 3, 5), (1, 4, 7)), available=(1, 2, 3, 4, 5, 6, 7, 8), unwilling=(0,), chosen=1
 )
 
 

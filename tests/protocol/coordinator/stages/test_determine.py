@@ -5,23 +5,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import skewed_counts
+from hypothesis import given
+from hypothesis import strategies as st
+from protocol.federation import epoch_of, skewed_counts
 from protocol.server import Nodes, awaiting, federation, tasks_of
 
 from dubhe_flwr.core.determination import scores_of
 from dubhe_flwr.core.distribution import fixed_point_distribution as fixed_point
 from dubhe_flwr.core.distribution import with_square
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol import Batch, Plan
-from dubhe_flwr.protocol.coordinator.agent_tasks import AgentTask
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, DrawnRound
+from dubhe_flwr.protocol.coordinator.stages.determine import agent_of, with_tries
 from dubhe_flwr.protocol.coordinator.stages.participate import Participate
 
-N = 24
+N, FEW = 24, 9
+ORDER = generator(7, "agents", 3).permutation(FEW)
 FIXED = np.array([with_square(fixed_point(row)) for row in skewed_counts(N)])
 
 
-def best(task: AgentTask) -> int:
+def best(task: DeterminedRound) -> int:
     """Return the best try, from plain numbers."""
-    return int(np.argmin(scores_of([FIXED[members].sum(axis=0) for members in task.tries])))
+    return int(np.argmin(scores_of([FIXED[list(members)].sum(axis=0) for members in task.tries])))
 
 
 def standing_in(nodes: Nodes, stand_in: int, server_round: int) -> Batch:
@@ -62,3 +68,38 @@ def test_one_wrong_round_voids_the_answer(chosen: tuple[int, ...]) -> None:
     assert isinstance(plan, Plan)
     assert plan.notes == ("An agent did not choose a try; the first one is used.",)
     assert [plan.chosen, nodes.play(4).chosen] == [0, 0]
+
+
+@pytest.fixture(scope="module")
+def epoch() -> Epoch:
+    """Return an epoch of nine clients that began in round 3."""
+    nodes = federation(FEW, num_participants=3, tries=1)
+    nodes.play(3)
+    return epoch_of(nodes)
+
+
+@given(data=st.data())
+def test_the_next_agent_with_sums_left_is_in_none_of_its_own(
+    epoch: Epoch, data: st.DataObject
+) -> None:
+    """Whoever is away or has spent its sums: the agent is in no try, nor over budget."""
+    num_tries = data.draw(st.integers(1, 5))
+    num_participants = data.draw(st.integers(3, 9))
+    free = np.array(data.draw(st.lists(st.booleans(), min_size=FEW, max_size=FEW)))
+    spent = data.draw(st.lists(st.integers(0, 5), min_size=FEW, max_size=FEW))
+    server_round = data.draw(st.integers(3, 40))
+    num_sums = dict(zip(epoch.registered, spent, strict=True))
+    announced = replace(epoch.announced, num_participants=num_participants)
+    invitation = replace(epoch.invitation, announced=announced)
+    changed = replace(epoch, invitation=invitation, num_sums=num_sums)
+    decisions = generator(server_round, "draw").random((FEW, num_tries)) < 0.4
+    drawn = DrawnRound(decisions, free, ())
+    able = [
+        row for row in np.roll(ORDER, 3 - server_round) if free[row] and spent[row] + num_tries <= 4
+    ]
+    agent = agent_of(changed, drawn, 7, server_round)
+    assert agent == (able[0] if able else None)
+    for members in with_tries(changed, drawn, agent, 7, server_round).tries:
+        assert len(members) == min(num_participants, free.sum() - (agent is not None))
+        assert free[list(members)].all()
+        assert agent not in members
