@@ -35,13 +35,13 @@ class Server:
 
     def __init__(self, nodes: Federation[CoordinatorState], victim: int) -> None:
         self.nodes, self.epoch = nodes, epoch_of(nodes)
-        self.victim = self.epoch.distributions[victim]
+        self.victim = self.epoch.registration.distributions[nodes.ids[victim]]
         self.agents = [nodes.ids[row] for row in range(N) if row != victim]
         self.sequence, self.num_answers = 1000, 0
 
     def with_others(self, rest: list[int]) -> bytes:
         """Add known numbers for K - 1 more clients to what the victim registered."""
-        key = PublicKey.from_bytes(self.epoch.public, KEY_BITS)
+        key = PublicKey.from_bytes(self.epoch.registration.public, KEY_BITS)
         width = paillier(self.epoch.terms).layout.slot_bits(DISTRIBUTION)
         packed = sum(value << (width * index) for index, value in enumerate([*rest, 0]))
         # Anyone can encrypt under the public modulus: 1 + n m is a ciphertext of m.

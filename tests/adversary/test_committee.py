@@ -483,7 +483,7 @@ class TestALie:
         for server_round in (1, 2):
             plan = nodes.play(server_round)
             assert (plan.fallback, joins_in(plan)) == (False, 1)
-            assert set(epoch_of(nodes).aliases) == set(nodes.ids) - {liar}
+            assert set(epoch_of(nodes).registered) == set(nodes.ids) - {liar}
 
     @pytest.mark.parametrize(
         ("field", "victims", "num_registered", "joins"),

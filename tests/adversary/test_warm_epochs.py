@@ -56,7 +56,7 @@ def test_a_warm_epoch_takes_one_sum(determination: Tries) -> None:
     for server_round in range(1, NUM_EPOCHS + 1):
         assert play(nodes, server_round).notes == ()
         assert is_warm(nodes) == (server_round > 1)
-        sums.append(epoch_of(nodes).num_rule_sums)
+        sums.append(epoch_of(nodes).registration.last_sum.number + 1)
     assert np.median(sums[1:]) == 1
     assert sums[0] > 1
     of_sums = [sums[0] / 9, *(number / 36 for number in sums[1:])]  # shares of the budget

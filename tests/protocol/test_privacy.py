@@ -156,7 +156,7 @@ def test_nothing_is_in_the_clear(settings: dict[str, Any]) -> None:
     assert [secret for secret in secrets | keys if secret in received] == []
     # The search itself does find labels.
     assert key.public_key.to_bytes() in received
-    assert epoch_of(nodes).distributions[0] in received
+    assert epoch_of(nodes).registration.distributions[nodes.ids[0]] in received
 
 
 def test_equal_labels_have_different_ciphertexts() -> None:

@@ -51,12 +51,12 @@ from dubhe_flwr.protocol.coordinator.context import (
     RoundProgress,
     Run,
 )
-from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.epoch import Epoch, JoinedNodes, RegisteredNodes
 from dubhe_flwr.protocol.coordinator.random_fallback import planned_at_random
 from dubhe_flwr.protocol.coordinator.renewal import is_over
 from dubhe_flwr.protocol.coordinator.stages.appoint import Appoint
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine
-from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
+from dubhe_flwr.protocol.coordinator.stages.join import Join
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, ReadyToRegister
 from dubhe_flwr.protocol.coordinator.stages.open import Open, OpenedSum
 from dubhe_flwr.protocol.coordinator.stages.participate import (
@@ -70,7 +70,7 @@ from dubhe_flwr.protocol.coordinator.stages.refused import (
     begin_anew,
     with_other_openers,
 )
-from dubhe_flwr.protocol.coordinator.stages.register import Register, RegisteredNodes
+from dubhe_flwr.protocol.coordinator.stages.register import Register
 from dubhe_flwr.protocol.coordinator.stages.settle import Settle
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies
 from dubhe_flwr.protocol.saved import check_saved
@@ -80,7 +80,7 @@ from dubhe_flwr.protocol.settings import Settings
 
 def _appoint_or_make_key(context: Context, joined: JoinedNodes) -> tuple[Context, Any]:
     """Appoint a committee, or ask an agent for a key."""
-    has_committee = joined.invitation.announced.has_committee
+    has_committee = joined.announced.has_committee
     return (Appoint if has_committee else Keygen).begin(context, joined)
 
 
@@ -103,7 +103,7 @@ def _plan(context: Context, determined: RoundReady) -> tuple[Context, Planned]:
     plan = Plan(
         server_round=server_round,
         participants=chosen,
-        aliases=tuple(epoch.aliases[node_id] for node_id in chosen),
+        aliases=tuple(context.run.aliases[node_id] for node_id in chosen),
         epoch=epoch.identity,
         num_registered=len(epoch.registered),
         num_tries=len(ready.tries),

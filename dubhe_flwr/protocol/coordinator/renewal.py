@@ -1,9 +1,9 @@
 """Decides when an epoch ends: its interval or its agents are used up, or many nodes are new."""
 
 from dubhe_flwr.protocol.coordinator.context import Context
-from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.epoch import Epoch, RegisteredNodes
 from dubhe_flwr.protocol.settings import Settings
-from dubhe_flwr.protocol.wire.announced import JoinRequest, sums_per_agent
+from dubhe_flwr.protocol.wire.announced import sums_per_agent
 
 
 def num_tries_of(settings: Settings, num_registered: int) -> int:
@@ -11,23 +11,22 @@ def num_tries_of(settings: Settings, num_registered: int) -> int:
     return max(1, min(settings.determined.number, sums_per_agent(num_registered)))
 
 
-def num_rounds_of(
-    settings: Settings, announced: JoinRequest, num_registered: int, num_agents: int
-) -> int:
-    """Return how many rounds an epoch lasts, at most until all agents have used up their sums.
+def num_rounds_of(settings: Settings, nodes: RegisteredNodes) -> int:
+    """Return how many rounds an epoch of these nodes lasts.
 
-    The sum of the registrations covers `num_registered` nodes; `num_agents` of them are left.
+    It lasts at most until all agents have used up their sums.
     """
-    interval, num_tries = settings.registration_interval, num_tries_of(settings, num_registered)
-    if num_tries == 1 or not announced.allows_tries(num_registered):
+    interval, num_registered = settings.registration_interval, nodes.num_registered
+    num_tries = num_tries_of(settings, num_registered)
+    if num_tries == 1 or not nodes.joined.announced.allows_tries(num_registered):
         return interval
+    num_agents = len(nodes.distributions)
     return min(interval, num_agents * (sums_per_agent(num_registered) // num_tries))
 
 
 def end_of(settings: Settings, epoch: Epoch) -> int:
     """Return the first round after an epoch, unless it ends early."""
-    sizes = epoch.num_registered, len(epoch.registered)
-    return epoch.first_round + num_rounds_of(settings, epoch.announced, *sizes)
+    return epoch.first_round + num_rounds_of(settings, epoch.registration)
 
 
 def is_over(context: Context, epoch: Epoch) -> bool:
@@ -41,22 +40,22 @@ def _too_many_unregistered(context: Context, epoch: Epoch) -> bool:
 
     Lost nodes count only after a while, because a retry at once may fail for the same reason.
     """
-    settings, present, invited = context.settings, context.round.present, epoch.invitation
-    counted = present - invited.left_out
-    registered = counted.intersection(epoch.aliases) - epoch.failed
+    settings, present, joined = context.settings, context.round.present, epoch.registration.joined
+    counted = present - joined.left_out
+    registered = counted.intersection(epoch.registered) - epoch.failed
     room = settings.max_registered - len(registered)
     a_while = -(-settings.registration_interval // 5)
     if context.server_round >= epoch.first_round + a_while:
-        unregistered = counted - registered - invited.declined
+        unregistered = counted - registered - joined.declined
     else:
-        unregistered = counted - invited.asked
+        unregistered = counted - joined.asked
     many = max(settings.min_cohort, settings.max_unregistered * len(counted))
     if min(room, len(unregistered)) >= many:
         return True
     # If nodes have left, fewer than the quorum or K may remain. In that case, fewer new nodes are
     # enough to start a new registration, and nodes left out of the sample count as new.
-    others = present - invited.asked
-    num_gone = len(epoch.aliases) - len(epoch.failed) - len(registered)
+    others = present - joined.asked
+    num_gone = len(epoch.registered) - len(epoch.failed) - len(registered)
     possible = len(registered) + min(room, len(others))
     needed = (settings.least_nodes, settings.num_participants)
     saves = any(len(registered) < number <= possible for number in needed)

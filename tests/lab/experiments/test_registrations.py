@@ -66,7 +66,7 @@ def test_the_same_noise_gives_the_protocols_prices(
     nodes.play(1)
     rng: Any = NoiseOfMembers()
     settled = next(registrations(settings, counts, rng))
-    assert rng.exchange == epoch_of(nodes).num_rule_sums > 1
+    assert rng.exchange == epoch_of(nodes).registration.last_sum.number + 1 > 1
     assert {each.state for each in settled} == {joined(nodes, nodes.ids[0]).state}
     near = [reading_of(nodes, node_id).probability for node_id in nodes.ids]
     assert np.corrcoef(near, [each.probability for each in settled])[0, 1] > 0.95

@@ -52,7 +52,7 @@ def test_identity_and_key_of_an_epoch_are_new() -> None:
     plan = nodes.play(1)
     same.play(1)
     assert plan.epoch == epoch_of(nodes).identity != epoch_of(same).identity
-    assert epoch_of(nodes).public != epoch_of(same).public
+    assert epoch_of(nodes).registration.public != epoch_of(same).registration.public
 
 
 def test_nodes_that_left_are_replaced_in_a_plan_made_ahead() -> None:

@@ -63,14 +63,14 @@ def test_unsampled_nodes_register_early_below_the_quorum(fewer: int) -> None:
     """If fewer than K or the quorum of a sample are left, all connected nodes may register."""
     nodes = federation(max_registered=7, registration_interval=20, tries=1)
     nodes.play(1)
-    sample = epoch_of(nodes).invitation.asked
+    sample = epoch_of(nodes).registration.joined.asked
     others = [node_id for node_id in nodes.ids if node_id not in sample]
     here = [*others, *sorted(sample)[:4]]
     nodes.play(2, here)
-    assert epoch_of(nodes).invitation.asked == sample
+    assert epoch_of(nodes).registration.joined.asked == sample
     plan = nodes.play(3, here[:-fewer])
     assert (plan.num_registered, len(plan.participants)) == (7, 4)
-    assert epoch_of(nodes).invitation.asked != sample
+    assert epoch_of(nodes).registration.joined.asked != sample
 
 
 @pytest.mark.parametrize(

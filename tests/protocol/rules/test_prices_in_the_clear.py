@@ -44,7 +44,7 @@ def check_epochs(counts: NDArray[np.int64], num_rounds: int, **settings: Any) ->
         budgets = [joined(nodes, node_id).budget for node_id in nodes.ids]
         kept = [(budget.spent, budget.probability, budget.taken_at) for budget in budgets]
         assert kept == [(node.spent, node.chance, node.taken_at) for node in plain_nodes]
-        assert epoch_of(nodes).num_rule_sums == num_sums
+        assert epoch_of(nodes).registration.last_sum.number + 1 == num_sums
         assert plan.privacy is None or plan.privacy.num_sums == num_sums
         assert (plan.privacy is not None) == any(budget.spent for budget in budgets)
         rounds = {"seed": seed, "server_round": server_round, "first_round": first_round}

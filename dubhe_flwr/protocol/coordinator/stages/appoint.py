@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
-from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
+from dubhe_flwr.protocol.coordinator.epoch import JoinedNodes
+from dubhe_flwr.protocol.coordinator.stages.join import Join
 from dubhe_flwr.protocol.coordinator.stages.keygen import ReadyToRegister
 from dubhe_flwr.protocol.coordinator.stages.refused import OpenersLost, start_afresh
 from dubhe_flwr.protocol.plan import Replies
@@ -43,7 +44,7 @@ class Appoint(Awaiting):
         places = list(joined.replies)
         request = AppointRequest(joined.roster, tuple(map(places.index, members)))
         asked = dict.fromkeys(members, request)
-        context, batch = context.batch(joined.invitation.identity, Stage.APPOINT, asked)
+        context, batch = context.batch(joined.identity, Stage.APPOINT, asked)
         return context, cls(batch, joined)
 
     def take(
@@ -52,7 +53,7 @@ class Appoint(Awaiting):
         """Take the group key and signatures."""
         joined, members = self.joined, self.joined.committee
         num_sealed, first = len(joined.replies), members[0]
-        are_signed = joined.invitation.announced.has_trusted_keys
+        are_signed = joined.announced.has_trusted_keys
 
         def refuse(node_id: int, reply: AppointReply) -> str | None:
             sealed = SEALED_GROUP_KEY_BYTES * num_sealed if node_id == first else 0

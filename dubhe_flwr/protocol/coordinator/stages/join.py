@@ -4,7 +4,6 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Final
 
 from dubhe_flwr.core.randomness import shuffled
@@ -12,7 +11,7 @@ from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he.signing import TrustedKeys
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.dropped_replies import NOT_SIGNED
-from dubhe_flwr.protocol.coordinator.epoch import Invitation
+from dubhe_flwr.protocol.coordinator.epoch import JoinedNodes
 from dubhe_flwr.protocol.coordinator.sampling import (
     committee_of,
     num_taken,
@@ -20,10 +19,10 @@ from dubhe_flwr.protocol.coordinator.sampling import (
     sample,
 )
 from dubhe_flwr.protocol.plan import Replies, StageReport
-from dubhe_flwr.protocol.replies import accept_replies, alias_order
+from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.messages import JoinReply, Stage
-from dubhe_flwr.protocol.wire.roster import Roster, alias_digest
+from dubhe_flwr.protocol.wire.roster import alias_digest
 from dubhe_flwr.protocol.wire.statements import join_statement
 
 _EACH_CLASS: Final = (
@@ -31,36 +30,6 @@ _EACH_CLASS: Final = (
     "the labels themselves; count_labels(labels, num_classes) makes these counts, and np.bincount "
     "needs minlength=num_classes for them."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class JoinedNodes:
-    """The nodes that joined an epoch, with their replies, ordered by alias."""
-
-    invitation: Invitation
-    replies: Mapping[int, JoinReply]
-    aliases: Mapping[int, str]  # the nodes' names from now on, in the same order
-    # The members of the committee, in order; fewer than three if there are too few candidates.
-    committee: tuple[int, ...] = ()
-
-    @property
-    def is_continued(self) -> bool:
-        """Whether the rule starts from the state of the last epoch."""
-        return self.invitation.announced.continues is not None
-
-    @cached_property
-    def roster(self) -> Roster:
-        """What the agent or committee is shown; has signatures if the server knows the keys."""
-        replies = self.replies.values()
-        numbers = [reply.num_examples for reply in replies if reply.num_examples is not None]
-        roster = Roster(b"".join(reply.public_key for reply in replies), tuple(numbers) or None)
-        if not self.invitation.announced.has_trusted_keys:
-            return roster
-        return replace(
-            roster,
-            alias_digests=b"".join(alias_digest(reply.alias) for reply in replies),
-            signatures=b"".join(reply.signature or b"" for reply in replies),
-        )
 
 
 @dataclass(frozen=True)
@@ -116,20 +85,15 @@ class Join(Awaiting):
         committee = committee_of(context, self.announced, own_names, checks.ranks)
         kept = registering(context, committee, agreed, checks.ranks)
         asked = frozenset(self.batch.requests).difference(set(agreed).difference(kept))
-        invitation = Invitation(
+        return context, JoinedNodes(
             identity=self.batch.header.epoch,
             announced=self.announced,
             num_classes=num_classes,
+            replies={node_id: accepted[node_id] for node_id in context.in_order(kept)},
+            committee=committee,
             asked=asked,
             left_out=frozenset(self.drawn) - asked,
             declined=frozenset(checks.declined.union(others)),
-        )
-        order = alias_order({node_id: names[node_id] for node_id in kept})
-        return context, JoinedNodes(
-            invitation=invitation,
-            replies={node_id: accepted[node_id] for node_id in order},
-            aliases={node_id: names[node_id] for node_id in order},
-            committee=committee,
         )
 
 

@@ -7,7 +7,8 @@ from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
-from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
+from dubhe_flwr.protocol.coordinator.epoch import JoinedNodes
+from dubhe_flwr.protocol.coordinator.stages.join import Join
 from dubhe_flwr.protocol.coordinator.stages.refused import OpenersLost, start_afresh
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
@@ -47,7 +48,7 @@ class Keygen(Awaiting):
 
         A simulation in the clear needs no key.
         """
-        if joined.invitation.announced.in_the_clear and not joined.is_continued:
+        if joined.announced.in_the_clear and not joined.is_continued:
             # Use up a sequence number, as an encrypted simulation does, so that the next join
             # request has the same number in both.
             return context.counted(), _without_key(joined)
@@ -55,17 +56,17 @@ class Keygen(Awaiting):
         if joined.is_continued:
             agents = [node_id for node_id in agents if node_id in context.run.settled]
             # A simulation in the clear continues an epoch only where a committee could.
-            if len(agents) < max(1, joined.invitation.terms.vault.num_members):
+            if len(agents) < max(1, joined.terms.vault.num_members):
                 return start_afresh(context)
         asked = {agents[0]: KeygenRequest(joined.roster)}
-        context, batch = context.batch(joined.invitation.identity, Stage.KEYGEN, asked)
+        context, batch = context.batch(joined.identity, Stage.KEYGEN, asked)
         return context, cls(batch, joined, agents[0])
 
     def take(
         self, context: Context, replies: Replies
     ) -> tuple[Context, ReadyToRegister | OpenersLost]:
         """Take the key."""
-        joined, announced = self.joined, self.joined.invitation.announced
+        joined, announced = self.joined, self.joined.announced
         num_joined, key_bits = len(joined.replies), announced.key_bits
 
         def refuse(_node_id: int, reply: KeygenReply) -> str | None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.epoch import RegisteredNodes
 from dubhe_flwr.protocol.coordinator.stages.refused import OpenersLost
-from dubhe_flwr.protocol.coordinator.stages.register import RegisteredNodes
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.committee import Committee
@@ -35,26 +35,26 @@ class Open(Awaiting):
         cls, context: Context, registered: RegisteredNodes
     ) -> tuple[Context, "Open | OpenedSum"]:
         """Ask the committee, if there is one."""
-        invitation, last = registered.joined.invitation, registered.last_sum
-        with_committee = invitation.terms.vault.num_members > 0
+        joined, last = registered.joined, registered.last_sum
+        with_committee = joined.terms.vault.num_members > 0
         if with_committee:
             # Members would refuse any other sum, which is not their fault.
-            least = invitation.announced.least_clients(len(registered.joined.replies))
+            least = joined.announced.least_clients(len(joined.replies))
             context.check_quorum(last.num_clients, "in the sum", None, least=least)
-        members = registered.joined.committee
+        members = joined.committee
         if not members:
             # Use up the sequence number that a request to a committee would have.
             return context.counted(int(with_committee)), OpenedSum(registered)
         request = OpenRequest(last.number, _covered(registered), last.sums, registered.previous)
         asked = dict.fromkeys(members, request)
-        context, batch = context.batch(invitation.identity, Stage.OPEN, asked)
+        context, batch = context.batch(joined.identity, Stage.OPEN, asked)
         return context, cls(batch, registered)
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, OpenedSum | OpenersLost]:
         """Append the members' parts to the total."""
         registered = self.registered
         joined, last = registered.joined, registered.last_sum
-        vault = joined.invitation.terms.vault
+        vault = joined.terms.vault
         assert isinstance(vault, Committee)  # noqa: S101 - other vaults never get here
         field = sum_name_of(last.number).field
 

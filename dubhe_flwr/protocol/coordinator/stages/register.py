@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
-from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
+from dubhe_flwr.protocol.coordinator.epoch import RegisteredNodes
 from dubhe_flwr.protocol.coordinator.stages.keygen import ReadyToRegister
 from dubhe_flwr.protocol.coordinator.stages.refused import (
     OpenersLost,
@@ -21,19 +21,6 @@ from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
 
 
 @dataclass(frozen=True)
-class RegisteredNodes:
-    """The nodes that registered and have answered every exchange since."""
-
-    joined: JoinedNodes  # all nodes that joined, including nodes that dropped out since
-    public: bytes  # what the server needs to add up vectors
-    # The registered nodes, ordered by alias, and the hidden p_l of each; b"" without an agent.
-    distributions: Mapping[int, bytes]
-    num_registered: int  # clients covered by the sum of the registrations
-    last_sum: RuleSum  # the sum of the nodes' last contributions, to send to them next
-    previous: bytes = b""  # the sum before, as the nodes read it
-
-
-@dataclass(frozen=True)
 class Register(Awaiting):
     """Nodes were sent their sealed keys and asked to register."""
 
@@ -42,9 +29,7 @@ class Register(Awaiting):
     @classmethod
     def begin(cls, context: Context, ready: ReadyToRegister) -> tuple[Context, "Register"]:
         """Send each node its sealed key."""
-        context, batch = context.batch(
-            ready.joined.invitation.identity, Stage.REGISTER, ready.requests
-        )
+        context, batch = context.batch(ready.joined.identity, Stage.REGISTER, ready.requests)
         return context, cls(batch, ready)
 
     def take(
@@ -52,7 +37,7 @@ class Register(Awaiting):
     ) -> tuple[Context, RegisteredNodes | OpenersLost]:
         """Add up the registrations, unless the agent or the committee has failed."""
         joined, public = self.ready.joined, self.ready.public
-        terms = joined.invitation.terms
+        terms = joined.terms
         fields = [name for name in (REGISTRATION, DISTRIBUTION) if name in terms.vault.fields]
         size, *of_agent = map(terms.vault.vector_bytes, fields)
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
-from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.epoch import Epoch, RegisteredNodes
 from dubhe_flwr.protocol.coordinator.renewal import num_rounds_of
 from dubhe_flwr.protocol.coordinator.stages.open import OpenedSum
 from dubhe_flwr.protocol.coordinator.stages.participate import (
@@ -27,7 +27,6 @@ from dubhe_flwr.protocol.coordinator.stages.refused import (
     with_complaints,
     with_other_committee,
 )
-from dubhe_flwr.protocol.coordinator.stages.register import RegisteredNodes
 from dubhe_flwr.protocol.plan import Replies, StageReport
 from dubhe_flwr.protocol.replies import DAYS_LIMIT, accept_replies
 from dubhe_flwr.protocol.vaults.committee import UNPROVEN
@@ -55,13 +54,13 @@ class Settle(Awaiting):
     def begin(cls, context: Context, opened: OpenedSum) -> tuple[Context, "Settle"]:
         """Send the nodes the last sum, with its proofs if there are any."""
         registered = opened.registered
-        num_rounds = _num_rounds(context, registered, len(registered.distributions))
+        num_rounds = num_rounds_of(context.settings, registered)
         draw_request = new_draw_request(context, registered.num_registered, num_rounds)
         request = SettleRequest(registered.last_sum, draw_request)
         requests = dict.fromkeys(registered.distributions, request)
         if opened.proofs:
             requests = {n: replace(request, proofs=opened.proofs[n]) for n in requests}
-        identity = registered.joined.invitation.identity
+        identity = registered.joined.identity
         context, batch = context.batch(identity, Stage.SETTLE, requests)
         return context, cls(batch, registered, draw_request)
 
@@ -70,7 +69,7 @@ class Settle(Awaiting):
     ) -> tuple[Context, RegisteredNodes | DrawsTaken | Refused]:
         """Add up the contributions; a node that misses an exchange leaves the epoch."""
         registered = self.registered
-        terms = registered.joined.invitation.terms
+        terms = registered.joined.terms
         num_sums = terms.rule.num_sums(terms.frame)
         is_last = registered.last_sum.number + 1 >= num_sums
         size = 0 if is_last else terms.vault.vector_bytes(SETTLEMENT)
@@ -138,12 +137,12 @@ class Settle(Awaiting):
         context.check_quorum(len(settled), "registered and have settled the rule", None)
         finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
         registered = _of(self.registered, settled)
-        epoch = _epoch_of(context, registered, finding)
+        epoch = Epoch(registration=registered, first_round=context.server_round, finding=finding)
         sizes = registered.last_sum.num_clients, registered.num_registered
         if epoch.terms.rule.can_continue(epoch.terms.population(*sizes)):
             context = context.with_run(continued=epoch.identity, settled=frozenset(settled))
         # With fewer nodes left, the sums that agents may decrypt can last for fewer rounds.
-        most = _num_rounds(context, registered, len(settled))
+        most = num_rounds_of(context.settings, registered)
         num_rounds = min(self.draw_request.num_rounds, most)
         # Draws use up one sequence number per round, as if `participate` had followed.
         context, taken = accept_draws(context.counted(num_rounds), epoch, self.draw_request, draws)
@@ -151,28 +150,7 @@ class Settle(Awaiting):
         return context, replace(taken, rounds={r: taken.rounds[r] for r in taken.rounds if r < end})
 
 
-def _num_rounds(context: Context, registered: RegisteredNodes, num_left: int) -> int:
-    """Return how many rounds the epoch lasts if this number of nodes settles the rule."""
-    announced = registered.joined.invitation.announced
-    return num_rounds_of(context.settings, announced, registered.num_registered, num_left)
-
-
 def _of(registered: RegisteredNodes, node_ids: Collection[int]) -> RegisteredNodes:
     """Return the registered nodes, restricted to `node_ids`."""
     kept = {n: vector for n, vector in registered.distributions.items() if n in node_ids}
     return replace(registered, distributions=kept)
-
-
-def _epoch_of(context: Context, registered: RegisteredNodes, finding: tuple[float, ...]) -> Epoch:
-    """Return the epoch as it begins once these nodes have settled the rule."""
-    joined, node_ids = registered.joined, registered.distributions
-    return Epoch(
-        invitation=joined.invitation,
-        first_round=context.server_round,
-        aliases={node_id: joined.aliases[node_id] for node_id in node_ids},
-        public=registered.public,
-        distributions=tuple(node_ids.values()),
-        num_rule_sums=registered.last_sum.number + 1,
-        num_registered=registered.num_registered,
-        finding=finding,
-    )

@@ -90,8 +90,9 @@ def test_the_next_agent_with_sums_left_is_in_none_of_its_own(
     server_round = data.draw(st.integers(3, 40))
     num_sums = dict(zip(epoch.registered, spent, strict=True))
     announced = replace(epoch.announced, num_participants=num_participants)
-    invitation = replace(epoch.invitation, announced=announced)
-    changed = replace(epoch, invitation=invitation, num_sums=num_sums)
+    joined = replace(epoch.registration.joined, announced=announced)
+    registration = replace(epoch.registration, joined=joined)
+    changed = replace(epoch, registration=registration, num_sums=num_sums)
     decisions = generator(server_round, "draw").random((FEW, num_tries)) < 0.4
     drawn = DrawnRound(decisions, free, ())
     able = [

@@ -106,7 +106,7 @@ def test_a_node_cannot_take_another_nodes_alias() -> None:
     nodes.play(1)
     alter(nodes, "join", lambda reply: {**reply, "alias": "7"}, nodes.ids[:1] + nodes.ids[9:])
     assert report_of(nodes.play(2), "join").dropped == {}
-    aliases = epoch_of(nodes).aliases
+    aliases = nodes.state.run.aliases
     assert len(set(aliases.values())) == len(nodes.ids)
     assert [aliases[n] for n in nodes.ids[7:10:2]] == ["7", f"7 (id {nodes.ids[9]})"]
 
@@ -119,7 +119,7 @@ def test_an_alias_is_free_once_its_node_uses_another() -> None:
         set_policy(nodes, nodes.ids[row], alias=alias)
     alter(nodes, "join", lost, nodes.ids[7:8])
     nodes.play(2)
-    aliases = epoch_of(nodes).aliases
+    aliases = nodes.state.run.aliases
     assert [aliases[nodes.ids[row]] for row in (2, 3, 9)] == ["3", "2", "7"]
 
 
@@ -146,8 +146,8 @@ def test_nodes_with_another_number_of_classes_stay_out() -> None:
     (note,) = plan.notes
     assert note.startswith("Most nodes have 5 classes; these stay out: node 2 has 3, node 5 ")
     assert note.endswith("np.bincount needs minlength=num_classes for them.")
-    assert (plan.num_registered, epoch_of(nodes).invitation.num_classes) == (6, 5)
-    assert epoch_of(nodes).invitation.declined == odd == nodes.state.run.declined
+    assert (plan.num_registered, epoch_of(nodes).registration.joined.num_classes) == (6, 5)
+    assert epoch_of(nodes).registration.joined.declined == odd == nodes.state.run.declined
     assert nodes.play(2).epoch == plan.epoch
     assert not odd & set(asked(nodes, "register"))
 
@@ -180,4 +180,4 @@ def test_the_largest_number_of_classes_wins_a_tie() -> None:
     for lengths in ((6, 6, 6, 4, 4, 4), (4, 4, 4, 6, 6, 6)):
         nodes = coins(*lengths)
         assert nodes.play(1).num_registered == 3
-        assert epoch_of(nodes).invitation.num_classes == 6
+        assert epoch_of(nodes).registration.joined.num_classes == 6

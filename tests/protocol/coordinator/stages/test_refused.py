@@ -42,7 +42,7 @@ def test_the_next_epoch_asks_half(settings: dict[str, Any]) -> None:
     assert (plan.num_registered, len(plan.participants), plan.fallback) == (6, 4, False)
     assert {type(error) for error in nodes.errors} == {RefusedError}
     epoch = epoch_of(nodes)
-    assert (len(epoch.invitation.asked), len(epoch.invitation.left_out)) == (6, 6)
+    assert (len(epoch.registration.joined.asked), len(epoch.registration.joined.left_out)) == (6, 6)
     assert nodes.play(2).epoch == plan.epoch
     after = nodes.play(3)
     assert (after.num_registered, after.notes) == (12, ())
@@ -59,7 +59,7 @@ def test_a_node_that_always_lies_ends_no_run(num_clients: int, most: int) -> Non
         epoch = epoch_of(nodes)
         assert liar not in epoch.registered
         assert len(plan.participants) == min(most, len(epoch.registered)) >= 4
-        assert len(epoch.invitation.asked) >= num_clients // 4
+        assert len(epoch.registration.joined.asked) >= num_clients // 4
         assert lies.count(server_round) in {1, 2}
     assert 12 < len(lies) < 24
 
