@@ -5,7 +5,8 @@ from contextlib import suppress
 from typing import Any
 
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.protocol.node.memory import Membership, Memory
+from dubhe_flwr.protocol.node.enter import after_join
+from dubhe_flwr.protocol.node.memory import Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
@@ -52,21 +53,7 @@ class SimulatedNodes:
                     request: Any = batch.requests[node_id]
                     before = self._sessions.get(node_id)
                     kept = Memory() if before is None else before.memory
-                    budget = kept.budget.of(reply.label_counts)
-                    memory = Memory(
-                        sequence=header.sequence,
-                        epochs=header.epoch,
-                        budget=budget,
-                        joined=Membership(
-                            header.epoch,
-                            header.sequence,
-                            request,
-                            delivery_key=b"",  # nothing is sealed for it
-                            label_counts=reply.label_counts,
-                            budget=budget,
-                            earlier=kept.earlier(request),
-                        ),
-                    )
+                    memory = after_join(kept, header, request, reply.label_counts)
                     self._sessions[node_id] = ClientSession(_policy(reply), memory)
 
 

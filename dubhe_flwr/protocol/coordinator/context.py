@@ -210,19 +210,6 @@ class Awaiting(ABC):
 
 
 @dataclass(frozen=True)
-class Answered:
-    """The replies to a stage's batch have arrived."""
-
-    stage: Awaiting
-    replies: Replies
-
-
-@dataclass(frozen=True)
-class RegistrationDue:
-    """There is no epoch, or it has ended: nodes have to register."""
-
-
-@dataclass(frozen=True)
 class AwaitingInEpoch(Awaiting):
     """A stage within a settled epoch, which counts the sums of the epoch's agents."""
 

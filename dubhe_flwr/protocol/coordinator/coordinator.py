@@ -10,8 +10,8 @@ an outcome, whose class decides what comes next, or a stage that has sent a batc
 
 | stage | outcome | next |
 |---|---|---|
-| rest | `RegistrationDue`: there is no epoch, or it has ended | `Join` |
-| rest | `Epoch`: the epoch goes on | `Participate` |
+| rest | none: there is no epoch, or it has ended | `Join` |
+| rest | none: the epoch goes on | `Participate` |
 | `Join` | `JoinedNodes` | `Keygen`, or `Appoint` if a committee opens the sums |
 | `Keygen` | `ReadyToRegister` | `Register` |
 | `Appoint` | `ReadyToRegister`: the committee accepted | `Register` |
@@ -37,16 +37,15 @@ or ends the run.
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from dubhe_flwr.errors import CheckpointError, DubheError, QuorumError, SettingsError
 from dubhe_flwr.protocol.coordinator.context import (
-    Answered,
     Awaiting,
     Context,
     CoordinatorState,
     Planned,
-    RegistrationDue,
     Rest,
     RoundProgress,
     Run,
@@ -118,17 +117,14 @@ def _plan(context: Context, determined: RoundReady) -> tuple[Context, Planned]:
 
 
 _NEXT: Final[Mapping[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
-    RegistrationDue: lambda context, _due: Join.begin(context),
     JoinedNodes: _appoint_or_make_key,
     ReadyToRegister: Register.begin,
     RegisteredNodes: Open.begin,
     OpenedSum: Settle.begin,
-    Epoch: Participate.begin,
     DrawsTaken: Determine.begin,
     RoundReady: _plan,
     Refused: begin_anew,
     OpenersLost: with_other_openers,
-    Answered: lambda context, answered: answered.stage.take(context, answered.replies),
 }
 """What follows each outcome: the last column of the table at the top of this module."""
 
@@ -203,8 +199,10 @@ class Coordinator(Selector[CoordinatorState]):
                 this_round = RoundProgress(nodes, may, willing, unwilling)
         run = replace(state.run, server_round=server_round)
         context = Context(self.settings, run, this_round)
-        lasts = epoch is not None and not is_over(context, epoch)
-        return self._go_on(context, epoch, epoch if lasts else RegistrationDue())
+        begin: Callable[[Context], tuple[Context, Any]] = Join.begin
+        if epoch is not None and not is_over(context, epoch):
+            begin = partial(Participate.begin, epoch=epoch)
+        return self._go_on(context, epoch, begin)
 
     def adapted(
         self,
@@ -237,15 +235,15 @@ class Coordinator(Selector[CoordinatorState]):
         if isinstance(stage, Rest):
             raise SettingsError("No batch awaits replies; call begin_round first.")
         context = Context(self.settings, state.run, state.round)
-        return self._go_on(context, state.epoch, Answered(stage, replies))
+        return self._go_on(context, state.epoch, partial(stage.take, replies=replies))
 
     @staticmethod
     def _go_on(
-        context: Context, epoch: Epoch | None, outcome: Any
+        context: Context, epoch: Epoch | None, begin: Callable[[Context], tuple[Context, Any]]
     ) -> tuple[CoordinatorState, Batch | Plan]:
-        """Run stages from an outcome until one awaits replies or the round is planned."""
-        reached = context
+        """Run one stage after the other until one awaits replies or the round is planned."""
         try:
+            reached, outcome = begin(context)
             while not isinstance(outcome, Awaiting | Planned):
                 reached, outcome = _NEXT[type(outcome)](reached, outcome)
         except DubheError as error:

@@ -11,7 +11,6 @@ from dubhe_flwr.he.sealing import RecipientKey
 from dubhe_flwr.protocol.node.guards import appointed
 from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
-    Allowance,
     Keep,
     Membership,
     Memory,
@@ -39,11 +38,7 @@ _ROUNDING: Final = 1e-9  # platforms may differ by less
 
 
 def join(
-    policy: NodePolicy,
-    memory: Memory,
-    allowance: Allowance,
-    header: Envelope,
-    request: JoinRequest,
+    policy: NodePolicy, memory: Memory, header: Envelope, request: JoinRequest
 ) -> tuple[JoinReply, Memory]:
     """Begin an epoch: read the label counts again and make a key for sealed delivery."""
     found = read_label_counts(policy, request)
@@ -60,20 +55,28 @@ def join(
     num_classes = None if counts is None else len(counts)
     told = counts if request.in_the_clear and policy.willing is None else None
     reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature, told)
-    joined, budget = None, memory.budget
+    return reply, after_join(memory, header, request, counts, delivery_key.to_bytes())
+
+
+def after_join(
+    memory: Memory,
+    header: Envelope,
+    request: JoinRequest,
+    counts: tuple[int, ...] | None,
+    delivery_key: bytes = b"",
+) -> Memory:
+    """Return the memory of a node that joins with these label counts, or stays out if None.
+
+    A node of a simulation in the clear needs no delivery key, since nothing is sealed for it.
+    """
+    epochs = (memory.epochs + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
+    joined, budget, earlier = None, memory.budget, memory.earlier(request)
     if counts is not None:
         budget = budget.of(counts)
         joined = Membership(
-            header.epoch,
-            header.sequence,
-            request,
-            delivery_key.to_bytes(),
-            counts,
-            budget,
-            earlier=memory.earlier(request),
+            header.epoch, header.sequence, request, delivery_key, counts, budget, earlier=earlier
         )
-    epochs = (memory.epochs + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
-    return reply, Memory(header.sequence, epochs, allowance, joined, budget)
+    return Memory(header.sequence, epochs, memory.allowance, joined, budget)
 
 
 def make_key(

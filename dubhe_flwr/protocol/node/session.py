@@ -107,7 +107,8 @@ class ClientSession:
                 "state_dir with one that was."
             )
         allowance = spend_day(self.policy, self.memory.allowance, self._today, num_epochs=1)
-        reply, self.memory = join(self.policy, self.memory, allowance, header, request)
+        memory = replace(self.memory, allowance=allowance)
+        reply, self.memory = join(self.policy, memory, header, request)
         return reply
 
     def _answer(self, header: Envelope, request: Any) -> Message:
