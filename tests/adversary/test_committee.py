@@ -146,7 +146,7 @@ def population_of(nodes: Nodes, node_id: int) -> Population:
 def contribution_of(nodes: Nodes, node_id: int) -> NDArray[np.int64]:
     """Return the numbers that a node registers, without pads."""
     place = joined(nodes, node_id)
-    told = own_of(nodes.policies[node_id], place, registered(nodes, node_id), N, 0)
+    told = own_of(nodes.policies[node_id], place, registered(nodes, node_id), 0)
     return place.terms.rule.contribution(told, population_of(nodes, node_id))
 
 

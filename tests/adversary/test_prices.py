@@ -19,7 +19,7 @@ from protocol.federation import (
     decrypted,
     joined,
     priced,
-    reading_of,
+    registered,
     skewed_counts,
 )
 from protocol.nodes import set_policy
@@ -30,7 +30,7 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
-from dubhe_flwr.protocol.node.memory import LabelBudget
+from dubhe_flwr.protocol.node.memory import LabelBudget, Registration
 from dubhe_flwr.protocol.node.round import _probability
 from dubhe_flwr.protocol.node.settle import share_of_budget
 from dubhe_flwr.protocol.rules import prices
@@ -456,7 +456,7 @@ class TestTheBudget:
             nodes.memories = kept
             nodes.play(1)
             kept = nodes.memories
-            reads = [(joined(nodes, node_id), reading_of(nodes, node_id)) for node_id in nodes.ids]
+            reads = [(joined(nodes, node_id), registered(nodes, node_id)) for node_id in nodes.ids]
             seen.append([_probability(*each)[0] for each in reads])
         assert (max(len(set(of_node)) for of_node in zip(*seen, strict=True)) <= 3) == is_limited
 
@@ -545,4 +545,4 @@ def entries(nodes: Nodes, node_id: int) -> float:
     if node_id not in nodes.memories:
         return 0.0
     place = joined(nodes, node_id)
-    return place.budget.spent / share_of_budget(place, 1.0, len(nodes.ids))
+    return place.budget.spent / share_of_budget(place, Registration(num_registered=len(nodes.ids)))

@@ -67,5 +67,5 @@ def test_what_is_rounded_is_rounded_by_the_nodes_own_system() -> None:
     place = joined(nodes, node_id)
     assert place.registered is not None
     policy = nodes.policies[node_id]
-    drawn = {own_of(policy, place, place.registered, 8, 0).rng.random() for _ in range(3)}
+    drawn = {own_of(policy, place, place.registered, 0).rng.random() for _ in range(3)}
     assert len(drawn) == 3

@@ -152,7 +152,7 @@ def test_no_probability_is_free() -> None:
     own = joined(nodes, new)
     assert own.budget.spent == 0.0
     assert own.registered is not None
-    assert own.registered.reading is None
+    assert own.registered.num_read == 0
     assert {str(error) for error in nodes.errors} == {
         f"A sum over {NUM_CLIENTS} clients covers too few or too many."
     }

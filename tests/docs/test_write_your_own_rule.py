@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from docs.pages import ROOT, run
 from numpy.typing import NDArray
-from protocol.federation import Federation, dubhe, reading_of
+from protocol.federation import Federation, dubhe, registered
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
@@ -41,7 +41,7 @@ def test_nodes_volunteer_in_proportion_to_the_entropy() -> None:
         plan = nodes.play(server_round)
         assert plan.aliases == plain.play(server_round).aliases
         assert (plan.rule, plan.num_registered) == ("Entropy()", len(COUNTS))
-    found = [reading_of(nodes, node_id).probability for node_id in nodes.ids]
+    found = [registered(nodes, node_id).probability for node_id in nodes.ids]
     expected = 3 * entropies(COUNTS) / entropies(COUNTS).sum()
     np.testing.assert_allclose(found, np.minimum(expected, 1.0), atol=1e-5)
     assert nodes.errors == []

@@ -15,7 +15,7 @@ from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Plan
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.node.memory import Membership, Memory, Reading, Registration
+from dubhe_flwr.protocol.node.memory import Membership, Memory, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.selector import Selector
@@ -224,13 +224,6 @@ def joined(federation: Federation[Any], node_id: int) -> Membership:
 def registered(federation: Federation[Any], node_id: int) -> Registration:
     """Return what a node has since it registered."""
     found = joined(federation, node_id).registered
-    assert found is not None
-    return found
-
-
-def reading_of(federation: Federation[Any], node_id: int) -> Reading:
-    """Return what a node knows from the sums that it read."""
-    found = registered(federation, node_id).reading
     assert found is not None
     return found
 

@@ -36,10 +36,10 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 SCALE = 2**20
 
-_READING = {"joined.registered.has-refused"} | {
-    f"joined.registered.reading.{name}"
-    for name in ("num-sums", "num-registered", "num-clients", "probability", "state")
-}
+_READING = {
+    f"joined.registered.{name}"
+    for name in ("has-refused", "num-read", "num-registered", "num-clients", "is-settled")
+} | {"joined.registered.probability", "joined.registered.state"}
 _CHARGES: dict[str, set[str]] = {
     Stage.KEYGEN: {"joined.was-appointed"},
     Stage.DETERMINE: {"joined.registered.num-sums"},

@@ -12,7 +12,7 @@ from protocol.federation import (
     dubhe,
     epoch_of,
     joined,
-    reading_of,
+    registered,
     secret_key,
     skewed_counts,
 )
@@ -132,7 +132,7 @@ def test_nothing_is_in_the_clear(settings: dict[str, Any]) -> None:
             p = int.from_bytes(key.to_bytes(), "big")
             for number in (p, key.public_key.n // p, int.from_bytes(own.delivery_key, "big")):
                 keys |= ways_to_write(number, 32)
-            secrets |= encodings([reading_of(nodes, node_id).probability])
+            secrets |= encodings([registered(nodes, node_id).probability])
         state = pickle.dumps(nodes.state)
         assert key.public_key.to_bytes() in state
         assert not any(written in state for written in keys)

@@ -303,7 +303,8 @@ def session(case: Case) -> ClientSession:
     kept, registered = case["kept"], None
     if kept["registered"]:
         keys = bytes.fromhex(kept.get("modulus", "") + kept.get("p", ""))
-        registered = Registration(keys, num_joined=kept["num-joined"])
+        number = kept["num-joined"]
+        registered = Registration(keys, num_joined=number, num_registered=number)
     joined = Membership(
         bytes.fromhex(kept["epoch"]),
         kept["sequence"],

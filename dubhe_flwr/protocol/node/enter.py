@@ -99,9 +99,10 @@ def register(
     keys, passed_on = terms.vault.accept(seat_of(policy, joined), request)
     state = _last_state(joined, passed_on)
     weight = weight_of(sum(joined.label_counts), request.mean_examples)
-    registered = Registration(keys, weight, num_joined=request.num_joined, state=state)
-    population = terms.population(request.num_joined, request.num_joined)
-    own = own_of(policy, joined, registered, request.num_joined, number=0)
+    num_joined = request.num_joined
+    registered = Registration(keys, weight, num_joined, num_registered=num_joined, state=state)
+    population = terms.population(num_joined, num_joined)
+    own = own_of(policy, joined, registered, number=0)
     if state is None:
         numbers = terms.rule.contribution(own, population)
     else:
@@ -113,7 +114,7 @@ def register(
         if announced.has_agent
         else None,
     )
-    budget = joined.budget.charged(share_of_budget(joined, weight, request.num_joined))
+    budget = joined.budget.charged(share_of_budget(joined, registered))
     member = _member_of(joined, seat_of(policy, joined), request)
     keep(replace(joined, registered=registered, budget=budget, member=member))
     return reply

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from dubhe_flwr.errors import DailyLimitError, RefusedError
-from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Registration
+from dubhe_flwr.protocol.node.memory import Allowance, Membership, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.announced import sums_per_agent
 
@@ -44,19 +44,20 @@ def registration_of(joined: Membership) -> Registration:
     return joined.registered
 
 
-def reading_of(registered: Registration) -> Reading:
-    """Return what the node read from the sums; refuse unless they settled the rule."""
-    reading = registered.reading
-    if reading is None or registered.has_refused:
-        raise RefusedError("This node has read no sum of this epoch, or refused one.")
-    if not reading.is_settled:
-        raise RefusedError("The rule is not settled yet.")
-    return reading
+def settled(joined: Membership) -> Registration:
+    """Return the node's registration; refuse unless the sums that it read settled the rule."""
+    registered = registration_of(joined)
+    if not registered.is_settled:
+        raise RefusedError(
+            "The rule is not settled: this node has read too few sums of this epoch, or refused "
+            "one."
+        )
+    return registered
 
 
 def spend_sums(registered: Registration, num_sums: int) -> Registration:
     """Charge sums to the agent's budget; refuse if it is spent."""
     spent = registered.num_sums + num_sums
-    if spent > sums_per_agent(reading_of(registered).num_registered):
+    if spent > sums_per_agent(registered.num_registered):
         raise RefusedError("This node decrypts no more sums in this epoch.")
     return replace(registered, num_sums=spent)

@@ -1,7 +1,7 @@
 """What a node keeps between two requests, on its own host.
 
 The parts nest: `Memory` holds the `Membership` in the current epoch, which holds the
-`Registration`, which holds the `Reading` of the sums. `LabelBudget` and `Allowance` count what a
+`Registration`. `LabelBudget` and `Allowance` count what a
 node has spent; `Ledger` carries both from one run to the next.
 """
 
@@ -43,39 +43,29 @@ probabilities."""
 
 _NUMBER_BYTES: Final = 8
 
-_VERSION: Final = 17
+_VERSION: Final = 18
 _VERSION_KEY: Final = "version"
 _Told = tuple[float, float, float]  # spent, probability and taken_at
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Reading(Hidden):
-    """What the node read from the rule's sums."""
-
-    num_sums: int  # sums read in this epoch
-    num_registered: int  # clients covered by the sum of the registrations
-    num_clients: int  # clients covered by the last sum
-    probability: float = 0.0  # ``P``, once the rule is settled
-    state: tuple[float, ...] | None = None  # of the rule, until the next sum; None if settled
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the rule is settled, so that it needs no further sum."""
-        return self.state is None
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class Registration(Hidden):
-    """A node's registration in an epoch."""
+    """A node's registration in an epoch, and what it read from the rule's sums."""
 
     keys: bytes = b""  # the vault's keys, which hide and read numbers
     weight: float = 1.0  # of the node, relative to the mean
-    reading: Reading | None = None  # None before the rule's first sum
-    has_refused: bool = False  # whether it refused a sum; it then draws no more in this epoch
     num_joined: int = 0  # nodes that joined, according to the server
+    # Clients covered by the sum of the registrations; until it is read, the nodes that joined.
+    num_registered: int = 0
+    num_clients: int = 0  # clients covered by the last sum
+    num_read: int = 0  # sums read in this epoch
+    has_refused: bool = False  # whether it refused a sum; it then draws no more in this epoch
+    is_settled: bool = False  # whether the rule is settled, so that it needs no further sum
+    probability: float = 0.0  # ``P``, once the rule is settled
+    # Of the rule: after the last sum or, before the first, after the epoch continued, if any.
+    state: tuple[float, ...] | None = None
     num_sums: int = 0  # sums decrypted as an agent
-    state: tuple[float, ...] | None = None  # of the rule, after the epoch continued, if any
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -169,7 +159,6 @@ class Membership(Hidden):
     budget: LabelBudget = LabelBudget()  # the budget of these label counts
     was_appointed: bool = False  # whether it was asked to be in the committee, or the agent
     earlier: tuple[float, ...] = ()  # the rule's state after the epoch that this one continues
-    state: tuple[float, ...] = ()  # the rule's state after this epoch
     registered: Registration | None = None
     member: Member | None = None  # its state as a member of the committee, if it is one
 
@@ -260,10 +249,10 @@ class Memory(Hidden):
     def earlier(self, announced: JoinRequest) -> tuple[float, ...]:
         """Return the rule's state after the epoch that `announced` continues, if known."""
         before = self.joined
-        if before is None or before.epoch != announced.continues:
+        if before is None or before.epoch != announced.continues or before.registered is None:
             return ()
         same = _rule_of(before.announced) == _rule_of(announced)
-        return before.state if same else ()
+        return before.registered.state or () if same and before.registered.is_settled else ()
 
     def to_fields(self) -> Fields:
         """Return what the node keeps on its own host."""

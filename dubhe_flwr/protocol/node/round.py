@@ -10,13 +10,8 @@ from numpy.typing import NDArray
 from dubhe_flwr.core.determination import scores_of
 from dubhe_flwr.core.randomness import private_draws, simulated_draws
 from dubhe_flwr.errors import DecryptionError, RefusedError
-from dubhe_flwr.protocol.node.guards import (
-    INVALID_SUM,
-    reading_of,
-    registration_of,
-    spend_sums,
-)
-from dubhe_flwr.protocol.node.memory import Keep, LabelBudget, Membership, Reading
+from dubhe_flwr.protocol.node.guards import INVALID_SUM, settled, spend_sums
+from dubhe_flwr.protocol.node.memory import Keep, LabelBudget, Membership, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing
 from dubhe_flwr.protocol.rules.rule import Rule
 from dubhe_flwr.protocol.vaults import SumName
@@ -34,26 +29,26 @@ def participate(
     policy: NodePolicy, joined: Membership, request: ParticipateRequest, keep: Keep
 ) -> ParticipateReply:
     """Draw, for each round and try, whether the node volunteers."""
-    reading = reading_of(registration_of(joined))
+    registered = settled(joined)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     unwilling = np.array([not is_willing(policy, server_round) for server_round in rounds])
-    probability, budget = _probability(joined, reading)
+    probability, budget = _probability(joined, registered)
     keep(replace(joined, budget=budget))
     decisions = _draws(policy, joined, request) < probability
     return write_draws(decisions & ~unwilling[:, None], unwilling)
 
 
-def _probability(joined: Membership, reading: Reading) -> tuple[float, LabelBudget]:
+def _probability(joined: Membership, registered: Registration) -> tuple[float, LabelBudget]:
     """Return the probability to draw with: the latest one, or an earlier one that the node keeps.
 
     If all nodes have the same probability, it reveals nothing about labels. The node then uses it
     without keeping it.
     """
-    budget, latest = joined.budget, reading.probability
+    budget, latest = joined.budget, registered.probability
     terms, num_participants = joined.terms, joined.announced.num_participants
-    population = terms.population(reading.num_registered, reading.num_registered)
-    share = num_participants / reading.num_registered
-    is_average = latest == min(1.0, num_participants / reading.num_clients)
+    population = terms.population(registered.num_registered, registered.num_registered)
+    share = num_participants / registered.num_registered
+    is_average = latest == min(1.0, num_participants / registered.num_clients)
     if is_average or terms.rule.sum_budget(population) is None:
         return latest, budget
     if budget.keeps_probability:
@@ -72,8 +67,8 @@ def determine(
     del policy
     if not joined.announced.has_agent:
         raise RefusedError("No agent chooses among tries in this epoch.")
-    registered = registration_of(joined)
-    if not joined.announced.allows_tries(reading_of(registered).num_registered):
+    registered = settled(joined)
+    if not joined.announced.allows_tries(registered.num_registered):
         raise RefusedError("The tries leave out too few clients.")
     size, num_sums = joined.terms.vault.vector_bytes(DISTRIBUTION), sum(request.num_tries)
     if len(request.sums) != size * num_sums:

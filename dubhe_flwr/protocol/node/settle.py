@@ -11,7 +11,7 @@ from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import DubheError, RefusedError, UnprovenError
 from dubhe_flwr.protocol.log import warn_once
 from dubhe_flwr.protocol.node.guards import INVALID_SUM, registration_of
-from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
+from dubhe_flwr.protocol.node.memory import Keep, Membership, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.vaults import SumName, Vault
@@ -30,71 +30,67 @@ def settle(
     registered, rule_sum = registration_of(joined), request.rule_sum
     _check(joined, registered, rule_sum)
     keep(replace(joined, registered=replace(registered, has_refused=True)))
-    before = registered.reading
-    num_registered = rule_sum.num_clients if before is None else before.num_registered
+    if not rule_sum.number:
+        registered = replace(registered, num_registered=rule_sum.num_clients)
     try:
-        outcome = _outcome(policy, joined, request, num_registered)
+        outcome = _outcome(policy, joined, registered, request)
     except UnprovenError:
         raise
     except Exception as error:  # noqa: BLE001 - a rule may raise anything
         if not isinstance(error, DubheError):
             warn_once("dubhe: the rule %r raised %s.", joined.announced.rule, where_raised(error))
         raise RefusedError(INVALID_SUM) from None
-    reading = Reading(rule_sum.number + 1, num_registered, rule_sum.num_clients)
-    if isinstance(outcome, Settled):
-        reading = replace(reading, probability=float(outcome.probability))
-    else:
-        reading = replace(reading, state=outcome.state)
     vault = joined.terms.vault
-    keys = vault.keys_after(registered.keys, rule_sum.sums)
-    joined = replace(joined, registered=replace(registered, keys=keys, reading=reading))
+    registered = replace(
+        registered,
+        keys=vault.keys_after(registered.keys, rule_sum.sums),
+        num_clients=rule_sum.num_clients,
+        num_read=rule_sum.number + 1,
+        state=outcome.state,
+    )
     if isinstance(outcome, Settled):
-        keep(replace(joined, state=outcome.state) if outcome.state else joined)
+        probability = float(outcome.probability)
+        registered = replace(registered, is_settled=True, probability=probability)
+        keep(replace(joined, registered=registered))
         return SettleReply(finding=outcome.finding)
-    share = share_of_budget(joined, registered.weight, reading.num_registered)
-    keep(replace(joined, budget=joined.budget.charged(share)))
+    budget = joined.budget.charged(share_of_budget(joined, registered))
+    keep(replace(joined, registered=registered, budget=budget))
     sum_name = sum_name_of(rule_sum.number + 1)
-    return SettleReply(vault.hide(keys, sum_name, outcome.contribution))
+    return SettleReply(vault.hide(registered.keys, sum_name, outcome.contribution))
 
 
-def own_of(
-    policy: NodePolicy,
-    joined: Membership,
-    registered: Registration,
-    num_clients: int,
-    number: int,
-) -> Own:
+def own_of(policy: NodePolicy, joined: Membership, registered: Registration, number: int) -> Own:
     """Return what the rule is told about the node; `number` counts sums, from 0."""
     seed = policy.seed_in(joined.announced)
     if seed is not None:
         rng = generator(seed, "rounding", policy.alias, joined.sequence, number)
     else:
         rng = np.random.default_rng(secrets.randbits(128))
-    is_spent = joined.budget.is_spent(share_of_budget(joined, registered.weight, num_clients))
+    is_spent = joined.budget.is_spent(share_of_budget(joined, registered))
     counts = np.array(joined.label_counts, dtype=np.int64)
     return Own(counts, registered.weight, rng, is_spent)
 
 
-def share_of_budget(joined: Membership, weight: float, num_clients: int) -> float:
-    """Return the share of the node's budget that a sum over `num_clients` clients costs.
+def share_of_budget(joined: Membership, registered: Registration) -> float:
+    """Return the share of the node's budget that a sum of the epoch costs.
 
     The less noise a sum has, the fewer sums the label counts may enter. For a node with weight w
     above 1, a sum counts as w^2 sums, so the budget gives the same bound for every weight.
     """
-    terms = joined.terms
-    most = terms.rule.sum_budget(terms.population(num_clients, num_clients))
-    return 0.0 if most is None else max(1.0, min(weight, terms.rule.heaviest)) ** 2 / most
+    terms, number = joined.terms, registered.num_registered
+    most = terms.rule.sum_budget(terms.population(number, number))
+    weight = max(1.0, min(registered.weight, terms.rule.heaviest))
+    return 0.0 if most is None else weight**2 / most
 
 
 def _outcome(
-    policy: NodePolicy, joined: Membership, request: SettleRequest, num_registered: int
+    policy: NodePolicy, joined: Membership, registered: Registration, request: SettleRequest
 ) -> Settled | Unsettled:
     """Decrypt a sum and take the rule's next step."""
-    registered, rule_sum = registration_of(joined), request.rule_sum
-    terms, reading, number = joined.terms, registered.reading, rule_sum.number
-    own = own_of(policy, joined, registered, num_registered, number + 1)
+    terms, rule_sum, number = joined.terms, request.rule_sum, request.rule_sum.number
+    own = own_of(policy, joined, registered, number + 1)
     population, deviations = population_and_noise(
-        joined, number, rule_sum.num_clients, num_registered, registered.num_joined
+        joined, number, rule_sum.num_clients, registered.num_registered, registered.num_joined
     )
     opened = rule_sum.sums + (request.proofs or b"")
     name = sum_name_of(number)
@@ -102,8 +98,7 @@ def _outcome(
     if joined.announced.in_the_clear and deviations is not None:
         for place in range(population.num_members):
             sums += simulated_noise(joined, deviations, number, place)
-    state = registered.state if reading is None else reading.state
-    outcome = terms.rule.settle(own, population, state, sums)
+    outcome = terms.rule.settle(own, population, registered.state, sums)
     if isinstance(outcome, Unsettled):
         fits = number + 1 < terms.rule.num_sums(terms.frame)
         fault = "is not settled after its last sum"
@@ -170,14 +165,13 @@ def _check(joined: Membership, registered: Registration, rule_sum: RuleSum) -> N
     nodes joined, so that the node is charged nothing. It could then send a sum over more nodes,
     from which the node would compute a probability that depends on its labels.
     """
-    announced, reading = joined.announced, registered.reading
+    announced = joined.announced
     if registered.has_refused:
         raise RefusedError("A sum of this epoch was refused.")
-    if reading is not None and reading.is_settled:
+    if registered.is_settled:
         raise RefusedError("The rule needs no further sum.")
-    if rule_sum.number != (0 if reading is None else reading.num_sums):
+    if rule_sum.number != registered.num_read:
         raise RefusedError("This is not the next sum of the epoch.")
-    joining = min(announced.max_clients, registered.num_joined)
-    most = joining if reading is None else reading.num_registered
+    most = min(announced.max_clients, registered.num_registered)
     if not announced.least_clients(registered.num_joined) <= rule_sum.num_clients <= most:
         raise RefusedError(f"A sum over {rule_sum.num_clients} clients covers too few or too many.")

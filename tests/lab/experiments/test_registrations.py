@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import Federation, epoch_of, joined, node_policies, reading_of
+from protocol.federation import Federation, epoch_of, node_policies, registered
 
 from dubhe_flwr.adapter.arguments import DubheArguments
 from dubhe_flwr.core.randomness import generator
@@ -67,8 +67,8 @@ def test_the_same_noise_gives_the_protocols_prices(
     rng: Any = NoiseOfMembers()
     settled = next(registrations(settings, counts, rng))
     assert rng.exchange == epoch_of(nodes).registration.last_sum.number + 1 > 1
-    assert {each.state for each in settled} == {joined(nodes, nodes.ids[0]).state}
-    near = [reading_of(nodes, node_id).probability for node_id in nodes.ids]
+    assert {each.state for each in settled} == {registered(nodes, nodes.ids[0]).state}
+    near = [registered(nodes, node_id).probability for node_id in nodes.ids]
     assert np.corrcoef(near, [each.probability for each in settled])[0, 1] > 0.95
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.node.guards import spend_day, spend_sums
-from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Registration
+from dubhe_flwr.protocol.node.memory import Allowance, Membership, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 
@@ -20,7 +20,7 @@ POLICY = NodePolicy(label_counts=list, alias="1", max_epochs_per_day=2, max_draw
 
 def registered(num_registered: int) -> Registration:
     """Return a node that has read a sum over this number of clients."""
-    return Registration(reading=Reading(1, num_registered, num_registered, 0.5))
+    return Registration(num_registered=num_registered)
 
 
 @pytest.mark.parametrize(

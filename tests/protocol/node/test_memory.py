@@ -13,7 +13,6 @@ from dubhe_flwr.protocol.node.memory import (
     Ledger,
     Membership,
     Memory,
-    Reading,
     Registration,
 )
 from dubhe_flwr.protocol.wire.announced import JoinRequest
@@ -21,8 +20,7 @@ from dubhe_flwr.rules import Paper
 
 ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 512, 1000, 3)
 KEYS = b"modulus 31415, prime 31415"
-READING = Reading(31415, 31415, 31415, 0.31415, (0.31415, 2.0))
-REGISTERED = Registration(KEYS, 2.5, READING, num_sums=31415)
+REGISTERED = Registration(KEYS, 2.5, 31415, probability=0.31415, state=(0.31415, 2.0))
 JOINED = Membership(
     b"\xab" * 16, 31, ANNOUNCED, b"key for delivery 31415", (31415, 2, 3), registered=REGISTERED
 )
@@ -41,7 +39,7 @@ def test_a_node_finds_what_it_kept() -> None:
     [
         {"version": 2}, {"version": None}, {"sequence": "5"}, {"epochs": None},
         {"joined.label-counts": b"1234567"}, {"joined.places": b""},
-        {"joined.announced.num-participants": 0}, {"joined.registered.reading.num-sums": None},
+        {"joined.announced.num-participants": 0}, {"joined.registered.num-read": None},
     ],
 )  # fmt: skip
 def test_unreadable_memory_is_refused_without_detail(damage: dict[str, object]) -> None:
@@ -52,10 +50,7 @@ def test_unreadable_memory_is_refused_without_detail(damage: dict[str, object]) 
             Memory.from_fields(fields)
 
 
-HOLDERS = [MEMORY, JOINED, REGISTERED, READING]
-
-
-@pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: type(holder).__name__)
+@pytest.mark.parametrize("holder", [MEMORY, JOINED, REGISTERED], ids=["all", "epoch", "keys"])
 def test_a_repr_shows_no_secret(holder: object) -> None:
     """The repr of an object with keys, labels or a probability shows only its name."""
     assert repr(holder) == str(holder) == f"{type(holder).__name__}(<hidden>)"

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from protocol.federation import encrypted, epoch_of, joined, priced, reading_of
+from protocol.federation import encrypted, epoch_of, joined, priced, registered
 from protocol.nodes import SCALE, Exchanges, federation, next_request, refuses, seal
 from protocol.server import alter, lost
 
@@ -17,7 +17,7 @@ def test_a_draw_at_the_probability_is_a_no(monkeypatch: pytest.MonkeyPatch) -> N
     nodes = federation(policy={"simulated": False})
     nodes.play(1)
     node_id, request = next_request(nodes, Stage.PARTICIPATE, 2)
-    reading = reading_of(nodes, node_id)
+    reading = registered(nodes, node_id)
     own = reading.probability
     draws = np.array([own, np.nextafter(own, 0), np.nextafter(own, 1)])
     monkeypatch.setattr("dubhe_flwr.protocol.node.round.private_draws", lambda _number: draws)
@@ -51,7 +51,7 @@ def test_a_node_does_not_keep_what_all_nodes_have() -> None:
     nodes = priced(20, num_participants=10)
     alter(nodes, Stage.SETTLE, lost, nodes.ids[:10])
     nodes.play(1)
-    assert reading_of(nodes, nodes.ids[15]).probability == 1.0
+    assert registered(nodes, nodes.ids[15]).probability == 1.0
     assert joined(nodes, nodes.ids[15]).budget.probability == 0.0
 
 
@@ -60,4 +60,4 @@ def test_prices_outlast_a_lost_node() -> None:
     nodes = priced(20, num_participants=5)
     alter(nodes, Stage.SETTLE, lost, nodes.ids[:1])
     nodes.play(1)
-    assert len({reading_of(nodes, node_id).probability for node_id in nodes.ids[1:]}) > 1
+    assert len({registered(nodes, node_id).probability for node_id in nodes.ids[1:]}) > 1

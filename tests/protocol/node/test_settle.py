@@ -95,4 +95,4 @@ def test_a_decrypted_sum_is_charged_whatever_a_rule_returns(
     own = session.memory.joined
     assert own is not None
     assert own.registered is not None
-    assert own.registered.has_refused == (own.registered.reading is None)
+    assert own.registered.has_refused == (own.registered.num_read == 0)
