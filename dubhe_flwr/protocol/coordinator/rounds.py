@@ -1,13 +1,14 @@
 """Two states of a round: the nodes have drawn, and the participants are determined."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.protocol.wire.draws import Draws
+from dubhe_flwr.protocol.wire.draws import read_draws
+from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +60,22 @@ class DeterminedRound:
 
 
 def drawn_rounds(
-    registered: Sequence[int], answered: Sequence[int], draws: Draws, first_round: int
+    registered: Sequence[int],
+    replies: Mapping[int, ParticipateReply],
+    request: ParticipateRequest,
 ) -> dict[int, DrawnRound]:
     """Return the rounds of a draw; nodes that did not answer are not available."""
+    told, declined = read_draws(list(replies.values()), request)
     row_of = {node_id: row for row, node_id in enumerate(registered)}
-    rows = [row_of[node_id] for node_id in answered]
-    decisions = np.zeros((len(registered), *draws.decisions.shape[1:]), dtype=bool)
+    rows = [row_of[node_id] for node_id in replies]
+    decisions = np.zeros((len(registered), *told.shape[1:]), dtype=bool)
     available, unwilling = np.zeros((2, *decisions.shape[:2]), dtype=bool)
-    decisions[rows], unwilling[rows] = draws.decisions, draws.unwilling
-    available[rows] = ~draws.unwilling
+    decisions[rows], available[rows], unwilling[rows] = told, ~declined, declined
     return {
-        first_round + offset: DrawnRound(
+        request.first_round + offset: DrawnRound(
             decisions[:, offset],
             available[:, offset],
             tuple(np.flatnonzero(unwilling[:, offset]).tolist()),
         )
-        for offset in range(decisions.shape[1])
+        for offset in range(request.num_rounds)
     }

@@ -19,6 +19,6 @@ _VAULTS: Final[Mapping[str, type[Vault]]] = {
 }
 
 
-def vault_of(announced: JoinRequest, fields: Mapping[str, Slots], num_members: int) -> Vault:
-    """Return the announced vault, for vectors of these shapes and a committee of this size."""
-    return _VAULTS[announced.vault](announced, fields, num_members)
+def vault_of(announced: JoinRequest, fields: Mapping[str, Slots]) -> Vault:
+    """Return the announced vault, for vectors of these shapes."""
+    return _VAULTS[announced.vault](announced, fields)

@@ -25,10 +25,8 @@ _MAX_CIPHERTEXTS: Final = 256
 class Paillier(Vault):
     """Hides numbers from the server; anyone with a node's key can open what any node sent."""
 
-    def __init__(
-        self, announced: JoinRequest, fields: Mapping[str, Slots], num_members: int = 0
-    ) -> None:
-        super().__init__(announced, fields, num_members)
+    def __init__(self, announced: JoinRequest, fields: Mapping[str, Slots]) -> None:
+        super().__init__(announced, fields)
         self.layout = Layout(announced.key_bits, announced.max_clients, fields)
         most = max(map(self.layout.num_ciphertexts, fields))
         if most > _MAX_CIPHERTEXTS:

@@ -19,8 +19,8 @@ _BYTES = 8  # of a number
 class Plain(Vault):
     """Hides nothing, since simulated nodes have nothing to hide.
 
-    If it stands in for a committee, `num_members` is the number of members. Nodes then add the
-    members' noise to a sum when they read it, so that both simulations select the same clients.
+    If it stands in for a committee, nodes add the members' noise to a sum when they read it, so
+    that both simulations select the same clients.
     """
 
     def make_key(self, seat: Seat, request: KeygenRequest) -> KeygenReply:

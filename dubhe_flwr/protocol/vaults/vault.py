@@ -61,8 +61,6 @@ class Vault(ABC):
         The announced parameters of the epoch.
     fields : mapping of str to Slots
         The shapes of the vectors to add up, by name.
-    num_members : int (default: 0)
-        Members of the committee, each of which adds noise to a sum; 0 if every node adds noise.
 
     Raises
     ------
@@ -70,12 +68,9 @@ class Vault(ABC):
         If the vault cannot hold such vectors.
     """
 
-    def __init__(
-        self, announced: JoinRequest, fields: Mapping[str, Slots], num_members: int = 0
-    ) -> None:
+    def __init__(self, announced: JoinRequest, fields: Mapping[str, Slots]) -> None:
         self.announced = announced
         self.fields = fields
-        self.num_members = num_members
         for slots in fields.values():
             slots.check_bits(announced.max_clients)
 

@@ -5,19 +5,11 @@ the node will not train in it).
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest
-
-
-class Draws(NamedTuple):
-    """The draws of M nodes for T rounds of H tries, and the rounds they will not train in."""
-
-    decisions: NDArray[np.bool_]  # shape (M, T, H)
-    unwilling: NDArray[np.bool_]  # shape (M, T)
 
 
 def write_draws(
@@ -38,12 +30,17 @@ def sizes_of(request: ParticipateRequest) -> tuple[int, int]:
     return _num_bytes(num_rounds * request.num_tries), _num_bytes(num_rounds)
 
 
-def read_draws(replies: Sequence[ParticipateReply], request: ParticipateRequest) -> Draws:
-    """Read the replies of several nodes, each with the sizes that `sizes_of` requires."""
+def read_draws(
+    replies: Sequence[ParticipateReply], request: ParticipateRequest
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the decisions of M nodes, shape (M, T, H), and when they are unwilling, shape (M, T).
+
+    Each reply has the sizes that `sizes_of` requires.
+    """
     shape = len(replies), request.num_rounds, request.num_tries
     decisions = _bits([reply.decisions for reply in replies], shape[1] * shape[2])
     unwilling = _bits([reply.unwilling for reply in replies], shape[1])
-    return Draws(decisions.reshape(shape), unwilling)
+    return decisions.reshape(shape), unwilling
 
 
 def _num_bytes(num_bits: int) -> int:

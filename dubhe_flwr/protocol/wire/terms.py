@@ -35,7 +35,7 @@ class Terms:
         largest_weight = LARGEST_WEIGHT if announced.weighted else 1.0
         continues, most = announced.continues is not None, announced.max_clients
         self.frame = Frame(num_classes, most, largest_weight, continues)
-        self._num_members = _members_that_add_noise(announced, self.rule)
+        self.num_members = _members_that_add_noise(announced, self.rule)
         if continues and not self.rule.can_continue(self.population(most, most)):
             raise RefusedError("The rule cannot continue an earlier epoch.")
         # Otherwise a server could keep a node busy forever, counting slots or making a key.
@@ -53,7 +53,7 @@ class Terms:
             }
             fields = {name: shape for name, shape in slots.items() if shape is not None}
             _check_rule(self.rule, self.frame, fields)
-            self.vault: Vault = vault_of(announced, fields, self._num_members)
+            self.vault: Vault = vault_of(announced, fields)
         except SettingsError as error:
             raise RefusedError(f"The terms of the epoch are invalid: {error}") from None
 
@@ -64,7 +64,7 @@ class Terms:
             num_clients,
             self.announced.num_participants,
             num_registered,
-            self._num_members,
+            self.num_members,
         )
 
     def weighted_distribution(self, own: Own) -> NDArray[np.int64]:

@@ -56,7 +56,7 @@ class Keygen(Awaiting):
         if joined.is_continued:
             agents = [node_id for node_id in agents if node_id in context.run.settled]
             # A simulation in the clear continues an epoch only where a committee could.
-            if len(agents) < max(1, joined.terms.vault.num_members):
+            if len(agents) < max(1, joined.terms.num_members):
                 return start_afresh(context)
         asked = {agents[0]: KeygenRequest(joined.roster)}
         context, batch = context.batch(joined.identity, Stage.KEYGEN, asked)

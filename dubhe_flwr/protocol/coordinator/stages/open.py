@@ -36,7 +36,7 @@ class Open(Awaiting):
     ) -> tuple[Context, "Open | OpenedSum"]:
         """Ask the committee, if there is one."""
         joined, last = registered.joined, registered.last_sum
-        with_committee = joined.terms.vault.num_members > 0
+        with_committee = joined.terms.num_members > 0
         if with_committee:
             # Members would refuse any other sum, which is not their fault.
             least = joined.announced.least_clients(len(joined.replies))

@@ -87,8 +87,8 @@ def with_unwilling(
     context: Context, request: ParticipateRequest, replies: Mapping[int, ParticipateReply]
 ) -> Context:
     """Return the context, with a record of the nodes that declined this round."""
-    unwilling = read_draws(list(replies.values()), request).unwilling[:, 0]
-    said_no = {node_id for node_id, declined in zip(replies, unwilling, strict=True) if declined}
+    _, unwilling = read_draws(list(replies.values()), request)
+    said_no = {node_id for node_id, no in zip(replies, unwilling[:, 0], strict=True) if no}
     said_no |= context.round.unwilling - replies.keys()
     return context.with_round(unwilling=frozenset(said_no))
 
@@ -100,8 +100,7 @@ def accept_draws(
     replies: Mapping[int, ParticipateReply],
 ) -> tuple[Context, DrawsTaken]:
     """Return the rounds for which nodes drew; give up if too few will train in this one."""
-    draws = read_draws(list(replies.values()), request)
-    rounds = drawn_rounds(epoch.registered, list(replies), draws, request.first_round)
+    rounds = drawn_rounds(epoch.registered, replies, request)
     eligible, this_round = context.round.eligible, rounds[context.server_round]
     may_train = np.fromiter(map(eligible.__contains__, epoch.registered), bool)
     num_ineligible = int((this_round.available & ~may_train).sum())
