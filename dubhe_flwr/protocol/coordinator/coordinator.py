@@ -23,7 +23,7 @@ an outcome, whose class decides what comes next, or a stage that has sent a batc
 | `Settle` | `Refused`: the nodes refuse the epoch | `Join`, again in the same round |
 | `Participate` | `DrawsTaken` | `Determine` |
 | `Participate` | `Refused` | `Join`, again in the same round |
-| `Determine` | `RoundReady` | the plan, and rest |
+| `Determine` | `Epoch`, in which the round is determined | the plan, and rest |
 | `Keygen`, `Appoint` | none: too few nodes know the last state | `Join`, again in the same round |
 
 A stage that has nothing to ask returns its outcome from ``begin``: `Keygen` in a simulation in the
@@ -58,11 +58,7 @@ from dubhe_flwr.protocol.coordinator.stages.determine import Determine
 from dubhe_flwr.protocol.coordinator.stages.join import Join
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, ReadyToRegister
 from dubhe_flwr.protocol.coordinator.stages.open import Open, OpenedSum
-from dubhe_flwr.protocol.coordinator.stages.participate import (
-    DrawsTaken,
-    Participate,
-    RoundReady,
-)
+from dubhe_flwr.protocol.coordinator.stages.participate import DrawsTaken, Participate
 from dubhe_flwr.protocol.coordinator.stages.refused import (
     OpenersLost,
     Refused,
@@ -79,15 +75,13 @@ from dubhe_flwr.protocol.settings import Settings
 
 def _appoint_or_make_key(context: Context, joined: JoinedNodes) -> tuple[Context, Any]:
     """Appoint a committee, or ask an agent for a key."""
-    has_committee = joined.announced.has_committee
-    return (Appoint if has_committee else Keygen).begin(context, joined)
+    return (Appoint if joined.announced.has_committee else Keygen).begin(context, joined)
 
 
-def _plan(context: Context, determined: RoundReady) -> tuple[Context, Planned]:
+def _plan(context: Context, epoch: Epoch) -> tuple[Context, Planned]:
     """Make the plan, replacing nodes that have left."""
-    epoch, server_round = determined.epoch, context.server_round
+    server_round, eligible = context.server_round, context.round.eligible
     ready = epoch.rounds[server_round]
-    eligible = context.round.eligible
     num_willing = len(ready.willing(epoch.registered, eligible))
     context.check_quorum(
         num_willing,
@@ -122,7 +116,7 @@ _NEXT: Final[Mapping[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
     RegisteredNodes: Open.begin,
     OpenedSum: Settle.begin,
     DrawsTaken: Determine.begin,
-    RoundReady: _plan,
+    Epoch: _plan,
     Refused: begin_anew,
     OpenersLost: with_other_openers,
 }
@@ -222,7 +216,7 @@ class Coordinator(Selector[CoordinatorState]):
         this_round = replace(state.round, present=nodes, eligible=nodes.intersection(eligible))
         context = Context(self.settings, state.run, this_round)
         try:
-            _, planned = _plan(context, RoundReady(state.epoch))
+            _, planned = _plan(context, state.epoch)
         except QuorumError:
             return None
         return planned.plan

@@ -1,6 +1,6 @@
 """The stage `appoint`: three nodes become the committee that opens the sums of the epoch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import JoinedNodes
@@ -15,7 +15,6 @@ from dubhe_flwr.protocol.wire.messages import (
     Appointment,
     AppointReply,
     AppointRequest,
-    RegisterRequest,
     Stage,
 )
 from dubhe_flwr.protocol.wire.roster import split
@@ -70,15 +69,13 @@ class Appoint(Awaiting):
             return context, OpenersLost(lost)
         signatures = b"".join(told[node_id].signature or b"" for node_id in members)
         member_keys = b"".join(joined.replies[node_id].public_key for node_id in members)
-        roster, digest, group = joined.roster, joined.roster.digest, told[first].group_digest
+        digest, group = joined.roster.digest, told[first].group_digest
         sealed_keys = split(told[first].sealed_keys, SEALED_GROUP_KEY_BYTES)
-        mean_examples, state = roster.mean_examples, told[first].state
+        request = joined.register_request(told[first].state)
         requests = {
-            node_id: RegisterRequest(
-                len(roster),
+            node_id: replace(
+                request,
                 committee=Appointment(member_keys, digest, group, sealed, signatures or None),
-                mean_examples=mean_examples,
-                state=state,
             )
             for node_id, sealed in zip(joined.replies, sealed_keys, strict=True)
         }

@@ -10,7 +10,7 @@ from dubhe_flwr.core.randomness import generator, shuffled
 from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, DrawnRound
-from dubhe_flwr.protocol.coordinator.stages.participate import DrawsTaken, RoundReady
+from dubhe_flwr.protocol.coordinator.stages.participate import DrawsTaken
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.messages import DetermineReply, DetermineRequest, Stage
@@ -23,7 +23,7 @@ class Determine(AwaitingInEpoch):
     tasks: Mapping[int, Mapping[int, DeterminedRound]]  # by agent and round
 
     @classmethod
-    def begin(cls, context: Context, drawn: DrawsTaken) -> tuple[Context, "Determine | RoundReady"]:
+    def begin(cls, context: Context, drawn: DrawsTaken) -> tuple[Context, "Determine | Epoch"]:
         """Ask an agent about each round in which there is a choice."""
         epoch, seed, has_no_agent = drawn.epoch, context.run.seed, False
         tasks: dict[int, dict[int, DeterminedRound]] = {}
@@ -43,13 +43,13 @@ class Determine(AwaitingInEpoch):
         if has_no_agent:
             context = context.noted("No agent is left to choose a try; the first one is used.")
         if not tasks:
-            return context, RoundReady(epoch)
+            return context, epoch
         requests = {agent: _request(epoch, asked) for agent, asked in tasks.items()}
         num_rounds = sum(map(len, tasks.values()))
         context, batch = context.batch(epoch.identity, Stage.DETERMINE, requests, num_rounds)
         return context, cls(batch, epoch, tasks)
 
-    def take(self, context: Context, replies: Replies) -> tuple[Context, RoundReady]:
+    def take(self, context: Context, replies: Replies) -> tuple[Context, Epoch]:
         """Take the agents' answers; a round without an answer uses its first try."""
 
         def refuse(node_id: int, reply: DetermineReply) -> str | None:
@@ -69,7 +69,7 @@ class Determine(AwaitingInEpoch):
             answers = accepted[agent].chosen if agent in accepted else (0,) * len(asked)
             for (server_round, task), chosen in zip(asked.items(), answers, strict=True):
                 rounds[server_round] = replace(task, chosen=chosen)
-        return context, RoundReady(replace(self.epoch, rounds=rounds))
+        return context, replace(self.epoch, rounds=rounds)
 
 
 def _has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:

@@ -1,7 +1,7 @@
 """The stage `keygen`: an agent makes the epoch's Paillier key."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import sealed_bytes
@@ -51,7 +51,8 @@ class Keygen(Awaiting):
         if joined.announced.in_the_clear and not joined.is_continued:
             # Use up a sequence number, as an encrypted simulation does, so that the next join
             # request has the same number in both.
-            return context.counted(), _without_key(joined)
+            requests = dict.fromkeys(joined.replies, joined.register_request(None))
+            return context.counted(), ReadyToRegister(joined, (), b"", requests)
         agents = context.agents(tuple(joined.replies))
         if joined.is_continued:
             agents = [node_id for node_id in agents if node_id in context.run.settled]
@@ -86,27 +87,17 @@ class Keygen(Awaiting):
         if not accepted:
             return context, OpenersLost((self.agent,))
         reply = accepted[self.agent]
+        request = joined.register_request(reply.state)
         if announced.in_the_clear:
-            return context, _without_key(joined, (self.agent,), reply.state)
+            requests = dict.fromkeys(joined.replies, request)
+            return context, ReadyToRegister(joined, (self.agent,), b"", requests)
         sealed = split(reply.sealed_keys, sealed_bytes(key_bits))
         signed = split(reply.signatures or b"", SIGNATURE_BYTES)
-        of_agent, mean_examples = joined.replies[self.agent].public_key, joined.roster.mean_examples
+        of_agent = joined.replies[self.agent].public_key
         requests = {
-            node_id: RegisterRequest(
-                num_joined,
-                DeliveredKey(reply.modulus, of_agent, key, next(signed, None)),
-                mean_examples=mean_examples,
-                state=reply.state,
+            node_id: replace(
+                request, key=DeliveredKey(reply.modulus, of_agent, key, next(signed, None))
             )
             for node_id, key in zip(joined.replies, sealed, strict=True)
         }
         return context, ReadyToRegister(joined, (self.agent,), reply.modulus, requests)
-
-
-def _without_key(
-    joined: JoinedNodes, openers: tuple[int, ...] = (), state: bytes | None = None
-) -> ReadyToRegister:
-    """Return the requests of a simulation in the clear."""
-    num_joined, mean_examples = len(joined.replies), joined.roster.mean_examples
-    request = RegisterRequest(num_joined, mean_examples=mean_examples, state=state)
-    return ReadyToRegister(joined, openers, b"", dict.fromkeys(joined.replies, request))

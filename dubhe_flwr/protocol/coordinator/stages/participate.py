@@ -28,24 +28,17 @@ class DrawsTaken:
 
 
 @dataclass(frozen=True)
-class RoundReady:
-    """The epoch knows who trains in this round."""
-
-    epoch: Epoch
-
-
-@dataclass(frozen=True)
 class Participate(AwaitingInEpoch):
     """Nodes were asked to draw."""
 
     request: ParticipateRequest
 
     @classmethod
-    def begin(cls, context: Context, epoch: Epoch) -> tuple[Context, "Participate | RoundReady"]:
+    def begin(cls, context: Context, epoch: Epoch) -> tuple[Context, "Participate | Epoch"]:
         """Ask all connected, registered nodes to draw, unless the round is drawn already."""
         ready = epoch.rounds.get(context.server_round)
         if ready is not None and not _may_be_drawn_anew(context, epoch, ready):
-            return context, RoundReady(epoch)
+            return context, epoch
         rounds_left = end_of(context.settings, epoch) - context.server_round
         request = new_draw_request(context, epoch.num_registered, rounds_left)
         asked = [node_id for node_id in epoch.registered if node_id in context.round.present]
