@@ -19,6 +19,9 @@ def planned_at_random(
 ) -> tuple[Context, Planned]:
     """Choose K nodes at random for a round that failed, if `on_failure` is "random".
 
+    They are chosen from the eligible nodes that did not decline. Nodes that said they are willing
+    in this round come first, since the others may be unreachable.
+
     Parameters
     ----------
     context, epoch
@@ -34,32 +37,18 @@ def planned_at_random(
         or if all nodes declined for a reason that the operator has to fix.
     """
     raises = context.settings.on_failure == "raise"
-    if isinstance(error, SettingsError):
-        raise error
     if isinstance(error, GivenUpError):
         context, epoch = error.context, error.epoch
-        if raises:
-            option = "" if remedy(context.round.reports) else _OPTION
-            raise _failure(context, f"{error}{option}") from None
-    elif raises:
+    elif raises or isinstance(error, SettingsError):
         raise error
-    return _by_chance(context, epoch, error)
-
-
-def _failure(context: Context, sentence: str) -> QuorumError:
-    """Return the error with the notes of the round, which would be lost otherwise."""
-    return QuorumError(" ".join([sentence, *dict.fromkeys(context.round.notes)]))
-
-
-def _by_chance(context: Context, epoch: Epoch | None, error: DubheError) -> tuple[Context, Planned]:
-    """Choose K nodes at random from the eligible nodes that did not decline.
-
-    Nodes that said they are willing in this round come first, since the others may be unreachable.
-    """
     run, this_round = context.run, context.round
+    hint = remedy(this_round.reports)
+    if raises or (this_round.present <= run.declined and hint):
+        option = "" if hint else _OPTION
+        # The notes of the round would be lost otherwise.
+        sentences = [f"{error}{option}", *dict.fromkeys(this_round.notes)]
+        raise QuorumError(" ".join(sentences)) from None
     candidates = this_round.eligible - run.declined - this_round.unwilling
-    if this_round.present <= run.declined and remedy(this_round.reports):
-        raise _failure(context, str(error)) from None
     order = context.in_order(candidates)
     drawn = shuffled(order, run.seed, "fallback", run.server_round)
     line = sorted(drawn, key=lambda node_id: node_id not in this_round.willing)

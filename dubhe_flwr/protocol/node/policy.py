@@ -6,6 +6,7 @@ may contain labels.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from sysconfig import get_path
 from traceback import walk_tb
@@ -191,7 +192,10 @@ def where_raised(error: Exception) -> str:
     return f"{type(error).__name__} in {frame.f_code.co_filename}, line {line}"
 
 
-def _read(policy: NodePolicy, num_classes: int | None) -> NDArray[Any] | JoinStatus:
+def _read(  # noqa: PLR0911 - one for each fault
+    policy: NodePolicy, num_classes: int | None
+) -> NDArray[Any] | JoinStatus:
+    """Return the label counts, or what is wrong with them, which the log explains."""
     try:
         returned = policy.label_counts()
         counts, index = np.asarray(returned), np.asarray(getattr(returned, "index", None))
@@ -209,34 +213,25 @@ def _read(policy: NodePolicy, num_classes: int | None) -> NDArray[Any] | JoinSta
             "num_classes) instead; the node stays out."
         )
         return JoinStatus.INVALID_LABEL_COUNTS
-    status = _check(counts, num_classes)
-    if status is JoinStatus.INVALID_LABEL_COUNTS:
-        warn_once(
-            "dubhe: label_counts returned %s of shape %s, but must return one int from 0 up for "
-            "each of two or more classes, with a total below 2^42, as count_labels(labels, "
-            "num_classes) does; the node stays out.",
-            counts.dtype,
-            counts.shape,
-        )
-    if status is JoinStatus.WRONG_NUMBER_OF_CLASSES:
+    if counts.ndim == 1 and num_classes not in {None, len(counts)}:
         warn_once(
             "dubhe: label_counts returned %s numbers for %s classes, but must return the number "
             "of samples of each class; the node stays out.",
             len(counts),
             num_classes,
         )
-    return counts if status is JoinStatus.JOINS else status
-
-
-def _check(counts: NDArray[Any], num_classes: int | None) -> JoinStatus:
-    if num_classes is not None and counts.ndim == 1 and len(counts) != num_classes:
         return JoinStatus.WRONG_NUMBER_OF_CLASSES
-    if counts.ndim != 1 or len(counts) < 2 or not np.issubdtype(counts.dtype, np.integer):
-        return JoinStatus.INVALID_LABEL_COUNTS
-    if not counts.any():
-        return JoinStatus.NO_DATA
-    try:
-        fixed_point_distribution(counts)
-    except SettingsError:  # negative counts, or too many samples for fixed-point numbers
-        return JoinStatus.INVALID_LABEL_COUNTS
-    return JoinStatus.JOINS
+    if counts.ndim == 1 and len(counts) >= 2 and np.issubdtype(counts.dtype, np.integer):
+        if not counts.any():
+            return JoinStatus.NO_DATA
+        with suppress(SettingsError):  # negative counts, or too many samples
+            fixed_point_distribution(counts)
+            return counts
+    warn_once(
+        "dubhe: label_counts returned %s of shape %s, but must return one int from 0 up for "
+        "each of two or more classes, with a total below 2^42, as count_labels(labels, "
+        "num_classes) does; the node stays out.",
+        counts.dtype,
+        counts.shape,
+    )
+    return JoinStatus.INVALID_LABEL_COUNTS

@@ -108,7 +108,6 @@ class _Checks:
     declined: set[int] = field(default_factory=set)
     ranks: dict[int, int] = field(default_factory=dict)  # of the key that a node signed with
     _public_keys: set[bytes] = field(default_factory=set)
-    _signing_keys: set[int] = field(default_factory=set)  # ranks of those that were used
 
     def refuse(self, node_id: int, reply: JoinReply) -> str | None:
         """Return why a reply cannot be used, or None."""
@@ -120,24 +119,24 @@ class _Checks:
         if tells_labels or (reply.num_examples is not None) != self.announced.weighted:
             return "unexpected or missing numbers"
         if self.trusted is not None:
+            statement = join_statement(
+                self.epoch,
+                self.announced,
+                reply.public_key,
+                reply.num_examples,
+                alias_digest(reply.alias),
+            )
             try:
-                rank = self.trusted.rank(self._statement(reply), reply.signature)
+                rank = self.trusted.rank(statement, reply.signature)
             except UntrustedError:
                 return NOT_SIGNED
-            if rank in self._signing_keys:
+            if rank in self.ranks.values():
                 return "signing key of another node"
-            self._signing_keys.add(rank)
             self.ranks[node_id] = rank
         if reply.public_key in self._public_keys:  # an agent would refuse the whole list
             return "public key of another node"
         self._public_keys.add(reply.public_key)
         return None
-
-    def _statement(self, reply: JoinReply) -> bytes:
-        digest = alias_digest(reply.alias)
-        return join_statement(
-            self.epoch, self.announced, reply.public_key, reply.num_examples, digest
-        )
 
 
 def _recorded(
