@@ -10,7 +10,6 @@ from itertools import combinations
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol.coordinator.context import Context
-from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.vaults.committee import CANDIDATES
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.messages import COMMITTEE_SIZE
@@ -85,17 +84,13 @@ def registering(
 
 
 def _sizes(context: Context) -> list[int]:
-    """Return how many nodes take part in each epoch since the last one that was not refused."""
-    num_refused, num_present = context.run.num_refused_epochs, len(context.round.present)
-    return [_size(context.settings, num_present, each) for each in range(num_refused + 1)]
-
-
-def _size(settings: Settings, num_present: int, num_refused: int) -> int:
-    """Return how many nodes the next epoch takes, after some refused epochs in a row.
+    """Return how many nodes take part in each epoch since the last one that was not refused.
 
     Each epoch takes half the number of the previous one, but not fewer than the quorum or a
     committee, nor fewer than K unless K is more than half of the nodes.
     """
+    settings, num_present = context.settings, len(context.round.present)
     most = min(num_present, settings.max_registered)
     least = max(settings.least_nodes, COMMITTEE_SIZE, min(settings.num_participants, most // 2))
-    return min(most, max(least, most >> num_refused))
+    num_epochs = context.run.num_refused_epochs + 1
+    return [min(most, max(least, most >> num_refused)) for num_refused in range(num_epochs)]
