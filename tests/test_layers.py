@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from docs.pages import blocks
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dubhe_flwr"
@@ -151,6 +152,13 @@ def test_a_node_loads_nothing_of_the_server() -> None:
     assert own == adapter
     assert not {name.split(".")[2] for name in loaded if name.count(".") > 1} & rooms
     assert not {name.split(".")[1] for name in loaded} & {"server", "serverapp", "simulation"}
+
+
+def test_the_rule_of_the_documentation_fits_where_it_goes() -> None:
+    """Its imports are those of a module of `protocol/rules`, not those of an app."""
+    rule, *_ = blocks(ROOT / "docs" / "howto" / "extend_dubhe.md", "python")
+    assert "@register_rule" in rule
+    assert upward("protocol", rule) == []
 
 
 def test_a_wrong_import_is_found() -> None:
