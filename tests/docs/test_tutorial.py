@@ -3,8 +3,10 @@
 import re
 import sys
 import textwrap
+import tomllib
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,17 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield package
     for name in [name for name in sys.modules if name.partition(".")[0] == "pytorchexample"]:
         del sys.modules[name]
+
+
+def test_the_app_asks_for_all_that_it_imports() -> None:
+    """Installing it brings each package; NumPy comes with any of them."""
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
+    asked = {re.split(r"[^\w-]", name)[0] for name in project["dependencies"]} | {"numpy"}
+    text = "\n".join(source.read_text() for source in PACKAGE.glob("*.py"))
+    imported = set(re.findall(r"(?m)^(?:from|import) (\w+)", text)) - {PACKAGE.name}
+    packages = {"dubhe_flwr": ["dubhe-flwr"]} | packages_distributions()
+    lacking = [name for name in imported if not asked & {*packages.get(name, ())}]
+    assert not set(lacking) - sys.stdlib_module_names
 
 
 @pytest.mark.parametrize("api", APIS)
