@@ -173,9 +173,10 @@ class Settings:
     def check_federation(self, num_nodes: int) -> None:
         """Refuse to begin with fewer than K nodes."""
         if self.num_participants > num_nodes:
+            fewer = f"select {num_nodes} or fewer, or " if num_nodes >= self.min_cohort else ""
             raise SettingsError(
                 f"num_participants={self.num_participants} is above the number of nodes, "
-                f"{num_nodes}; select {num_nodes} or fewer, or connect more. In a simulation, set "
+                f"{num_nodes}; {fewer}connect more. In a simulation, set "
                 "--federation-config 'num-supernodes=N' of flwr run, or num_supernodes of "
                 "run_in_process and run_simulation."
             )

@@ -162,3 +162,12 @@ def test_a_remark_says_what_chance_decides(
     settings = Settings(num_participants=num_participants, determination=determination)
     remark = settings.remark(num_clients)
     assert remark is None if note is None else note in (remark or "")
+
+
+def test_too_few_nodes_for_any_number_of_participants_are_refused() -> None:
+    """The error suggests fewer participants only if so few can work."""
+    settings = Settings(num_participants=5)
+    with pytest.raises(SettingsError, match="the number of nodes, 4; select 4 or fewer, or conn"):
+        settings.check_federation(4)
+    with pytest.raises(SettingsError, match="the number of nodes, 2; connect more"):
+        settings.check_federation(2)

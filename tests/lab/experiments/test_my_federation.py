@@ -188,6 +188,10 @@ def test_points_are_predicted_only_where_the_formula_was_fitted() -> None:
         ({"num_clients": 301}, "you have 301 clients."),
         ({"sizes": (24, 25, 26)}, "you have clients of different sizes."),
         ({"num_classes": 9, "num_clients": 301}, "9 classes and 301 clients."),
+        (
+            {"num_classes": 9, "num_clients": 301, "sizes": (24, 25, 26)},
+            "9 classes, 301 clients and clients of different sizes.",
+        ),
     )
     for changed, reason in changes:
         other = replace(found, **changed)
@@ -310,7 +314,7 @@ def test_sizes_count_as_the_strategy_weighs_them() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"num_participants": 40}, "above the number of nodes, 30; select 30 or fewer"),
+        ({"num_participants": 40}, "num_participants=40 is above num_clients=30; select fewer"),
         ({"num_participants": 5, "rule": Paper((1, 2, 10))}, "is for 10 classes, but label_counts"),
         ({"num_participants": 5, "rule": Prices(target=(0.5, 0.3, 0.2))}, "leave out the target"),
         ({"num_partcipants": 5}, "study takes no num_partcipants; did you mean num_participants?"),

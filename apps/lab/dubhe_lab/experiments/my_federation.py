@@ -36,6 +36,7 @@ from dubhe_lab.experiments.registrations import (
     registrations,
     samples,
 )
+from dubhe_lab.experiments.settings import check_participants
 from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_lab.report.federation import Cost, FederationStudy, Reached
 
@@ -157,7 +158,7 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
 
 def check_table(table: LabelCounts, settings: Settings) -> None:
     """Refuse to select more clients than there are, or among samples of a single class."""
-    settings.check_federation(len(table.clients))
+    check_participants(settings.num_participants, len(table.clients))
     if len(held := np.flatnonzero(table.counts.sum(axis=0))) == 1:
         raise DataError(
             f"All samples are in the class {table.classes[held[0]]!r}, so there is nothing to "

@@ -66,6 +66,14 @@ def _shares_or(word: str, example: str) -> Callable[[str, str], tuple[float, ...
     return lambda name, text: text if text == word else shares(name, text)
 
 
+def check_participants(num_participants: int, num_clients: int) -> None:
+    """Refuse to select more clients than there are."""
+    if num_participants > num_clients:
+        raise SettingsError(
+            f"num_participants={num_participants} is above num_clients={num_clients}; select fewer."
+        )
+
+
 RULES: Final[Mapping[str, type[Any]]] = {"prices": Prices, "paper": Paper}
 """Rules by their names in `SelectionSettings`, which has the settings of each."""
 
@@ -299,11 +307,7 @@ class CompareSettings(ExperimentSettings):
             raise SettingsError(
                 f"methods={','.join(self.methods)!r} must name at least one method, each once."
             )
-        wanted, num_clients = self.selection.num_participants, self.federation.num_clients
-        if wanted > num_clients:
-            raise SettingsError(
-                f"num_participants={wanted} is above num_clients={num_clients}; select fewer."
-            )
+        check_participants(self.selection.num_participants, self.federation.num_clients)
         if self.engine == "ray" and find_spec("ray") is None:
             raise SettingsError(
                 "engine='ray' needs Ray; run `pip install './apps/lab[simulation]'` in a clone "

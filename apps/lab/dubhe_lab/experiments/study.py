@@ -35,6 +35,7 @@ from dubhe_lab.experiments.settings import (
     STUDIED,
     ExperimentSettings,
     StudySettings,
+    check_participants,
 )
 from dubhe_lab.report.methods import SEEING_LOSSES
 from dubhe_lab.report.results import SelectionResult, StudyResults
@@ -89,7 +90,7 @@ def study(
             f"{seeing[0]} selects by the losses of a model, which a study does not train; use "
             "`dubhe compare`."
         )
-    settings.protocol_settings().check_federation(settings.federation.num_clients)
+    check_participants(settings.selection.num_participants, settings.federation.num_clients)
     federation = draw_federation(settings)
     results = StudyResults(
         config={**settings.flat(), **provenance(_PACKAGES)},

@@ -234,11 +234,13 @@ class FederationStudy:
                 "after 60 rounds. Nine in ten such federations with this verdict gained "
                 f"{least} to {most}."
             )
+        *first, last = differences
+        listed = f"{', '.join(first)} and {last}" if first else last
         less, more = sorted(factor * self.points for factor in _ELSEWHERE)  # points may be negative
         return (
             f"Expect {min(least, less):.1f} to {max(most, more):.1f} points of accuracy. This is a "
             "range because the formula was fitted to handwritten digits, with ten classes and 25 "
-            f"to 300 clients of equal size, and you have {' and '.join(differences)}."
+            f"to 300 clients of equal size, and you have {listed}."
         )
 
     def _unlike_fitted(self) -> list[str]:
