@@ -63,7 +63,7 @@ def test_the_app_asks_for_all_that_it_imports() -> None:
     asked = {re.split(r"[^\w-]", name)[0] for name in project["dependencies"]} | {"numpy"}
     text = "\n".join(source.read_text() for source in PACKAGE.glob("*.py"))
     imported = set(re.findall(r"(?m)^(?:from|import) (\w+)", text)) - {PACKAGE.name}
-    packages = {"dubhe_flwr": ["dubhe-flwr"]} | packages_distributions()
+    packages = {"dubhe_flwr": ["dubhe-flwr"], **packages_distributions()}
     lacking = [name for name in imported if not asked & {*packages.get(name, ())}]
     assert not set(lacking) - sys.stdlib_module_names
 
