@@ -1,4 +1,4 @@
-"""Files that survive a crash, and locks that keep other processes from them."""
+"""Files that survive a crash, and locks that keep other processes out."""
 
 import os
 from collections.abc import Iterator

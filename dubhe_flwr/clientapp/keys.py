@@ -79,8 +79,8 @@ def load_signing_key(path: str | Path, password: bytes | None = None) -> Ed25519
     if not isinstance(key, Ed25519PrivateKey):
         raise SettingsError(
             f"{path} holds no private Ed25519 key that can be opened; make one with "
-            "ssh-keygen -t ed25519. If it has a password, give it as bytes; OpenSSH's format then "
-            "needs the package bcrypt."
+            "ssh-keygen -t ed25519. If the key has a password, pass that as bytes; OpenSSH's "
+            "format then needs the package bcrypt."
         ) from None
     return key
 

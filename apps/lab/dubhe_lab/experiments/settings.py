@@ -235,8 +235,8 @@ class ExperimentSettings(CommandSettings):
                 f"not {self.classes}; make {self.classes} its largest size."
             )
         raise SettingsError(
-            f"target has {rule.num_classes} shares for {self.classes} classes; give one for each, "
-            "and none to study your own table."
+            f"target has {rule.num_classes} shares for {self.classes} classes; give one for each; "
+            "to study your own table, leave target out."
         )
 
     def protocol_settings(self, method: str = "dubhe") -> Settings:
