@@ -35,7 +35,7 @@ def read_long(grid: Grid, client_column: str, label_column: str) -> LabelCounts:
     if totals := sorted(filter(words.is_total_row, map(str, names))):
         raise DataError(
             f"{grid.name}: {totals[0]!r} calls itself a total; leave out its rows, or rename it if "
-            "it is none."
+            "it is not a total."
         )
     again = long[long.duplicated(["client", "label"])]
     if rest and len(again):

@@ -112,12 +112,12 @@ def _find_clients(grid: Grid) -> str:
         raise _refused(
             grid,
             rows,
-            f"the first line, {shown(grid.headings)}, may be a client; give --no-heading with "
-            f"--client-column 0 or --classes 0..{len(grid.headings) - 1} then, or",
+            f"the first line, {shown(grid.headings)}, may be a client; if so, give "
+            f"--no-heading with --client-column 0 or --classes 0..{len(grid.headings) - 1}, or",
         )
     is_short = are_names and len(rows) < len(others) and not words.names_clients(first)
     if words.names_rows(first) or is_short:
-        raise _refused(grid, rows, "each row may be a class; transpose the table then, or")
+        raise _refused(grid, rows, "each row may be a class; if so, transpose the table, or")
     if not cells or words.is_total(first) or not (are_names or _is_crosstab(first, others, cells)):
         what = f"the first column, {first!r}, may name the clients or be a class;"
         raise _refused(grid, rows, what)
@@ -228,7 +228,7 @@ def _check_columns(
     """Refuse unconfirmed columns that look like something other than classes."""
     if all(map(words.names_clients, columns)):
         raise _refused(
-            grid, rows, f"{shown(columns)} may be clients; transpose the table then, or", client
+            grid, rows, f"{shown(columns)} may be clients; if so, transpose the table, or", client
         )
     for at, (name, column) in enumerate(zip(columns, counts.T, strict=True)):
         # Without a heading, nothing shows that the first column after the names holds counts.
