@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from functools import partial
 from inspect import ismethod
 from logging import INFO
@@ -124,11 +125,13 @@ class Selection(Selecting[Strategy], Strategy):
     def _selecting(self, *names: str) -> Any:
         """Return an object that shares all attributes and methods with the wrapped strategy.
 
-        But it configures and aggregates rounds with our methods, and uses our `names`, too.
+        But it configures and aggregates rounds with our methods, and uses our `names`, too. Copies
+        and pickles of it are those of the wrapped strategy, since its own class has no module.
         """
         kind = type(self.strategy)
         # Properties, since apps assign methods to an object, and these would come before a class's.
         ours = {name: _constant(getattr(self, name)) for name in (*_METHODS_OF_START, *names)}
+        ours["__reduce_ex__"] = _constant(lambda _protocol: (copy, (self.strategy,)))
         selecting: Any = object.__new__(type(kind.__name__, (kind,), ours))
         selecting.__dict__ = vars(self.strategy)
         return selecting

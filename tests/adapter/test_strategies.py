@@ -1,6 +1,7 @@
 """Dubhe around Flower's strategies on the in-process runtime, in both APIs."""
 
 import logging
+import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -601,6 +602,21 @@ def test_a_start_of_another_name_selects_too(tmp_path: Path, keeps_checkpoints: 
     assert strategy.run(grid, 2) == "Run"
     assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
     assert strategy.result.train_metrics_clientapp[2]["selection-clients"] == 6
+
+
+class Saved(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
+    """Pickles itself, as an app does that keeps a strategy with its model."""
+
+    def saved(self) -> bytes:
+        return pickle.dumps(self)
+
+
+def test_a_method_may_pickle_the_strategy() -> None:
+    """What it writes is the wrapped strategy, without Dubhe."""
+    written = TRAIN.dubhe(Saved(fraction_evaluate=0.25)).saved()
+    loaded: Any = pickle.loads(written)  # noqa: S301 - its own
+    assert type(loaded) is Saved
+    assert loaded.fraction_evaluate == 0.25
 
 
 def test_a_strategy_returns_more_than_metrics() -> None:
