@@ -65,6 +65,25 @@ def test_a_warm_epoch_takes_one_sum(determination: Tries) -> None:
         assert budget.spent == pytest.approx(sum(of_sums[first:]))
 
 
+def test_a_node_that_missed_the_end_of_an_epoch_joins_the_next() -> None:
+    """It knows none of the last prices, rather than those that followed from its last sum."""
+    nodes = federation(COMMITTEE)
+    late, sums = nodes.ids[20], list[int]()
+
+    def loses_the_second(stage: str, node_id: int, request: Any) -> Any:
+        if (stage, node_id) == (Stage.SETTLE, late):
+            sums.append(len(sums))
+        return None if sums == [0, 1] and node_id == late else request
+
+    nodes.alter_request = loses_the_second
+    play(nodes, 1)
+    assert late not in epoch_of(nodes).registered
+    nodes.alter_request = lambda _stage, _node_id, request: request
+    play(nodes, 2)
+    assert is_warm(nodes)
+    assert late in epoch_of(nodes).registered
+
+
 def garbage(reply: dict[str, Any]) -> dict[str, Any]:
     """Return another sealed state of the same length."""
     return reply | {"state": generator(0, "garbage").bytes(len(reply["state"]))}
