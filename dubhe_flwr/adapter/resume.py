@@ -65,6 +65,7 @@ class Run:
         self.plan: Plan | None = None
         self.first = self.rounds_done = 0
         self._model: Any = None
+        self._end: int | None = None  # the last round, once Flower's loop has told it
 
     @property
     def keeps_checkpoints(self) -> bool:
@@ -74,12 +75,13 @@ class Run:
     @property
     def last(self) -> int | None:
         """The last round of the run, if known."""
-        return None if self._num_rounds is None else max(self.first, self._num_rounds)
+        known = self._num_rounds if self._end is None else self._end
+        return None if known is None else max(self.first, known)
 
     def ends_after(self, num_rounds: int | None) -> None:
         """Note how many rounds this process runs, if known; comes after the first round began."""
         if num_rounds is not None:
-            self._num_rounds = self.first + num_rounds
+            self._end = self.first + num_rounds
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that a checkpoint needs besides the model."""
