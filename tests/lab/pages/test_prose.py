@@ -82,8 +82,8 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "the next row: 0.30 to 0.35, and 83 to 87 %",
         ),
         f"{ADVERSARY}prices.py::test_the_more_classes_the_less_noise_hides": (
-            "0.40 of the error of a guess and 84 %, or with the noise of all three members 0.59 "
-            "and 72 %",
+            "0.40 of the error of a guess and 84 %",
+            "with the noise of all three members 0.59 and 72 %",
         ),
         f"{ADVERSARY}prices.py::test_twenty_sets_of_random_orders": (
             "has 0.46 in the one trial that it got",
