@@ -125,8 +125,8 @@ class Selection(Selecting[Strategy], Strategy):
     def _selecting(self, *names: str) -> Any:
         """Return an object that shares all attributes and methods with the wrapped strategy.
 
-        But it configures and aggregates rounds with our methods, and uses our `names`, too. Copies
-        and pickles of it are those of the wrapped strategy, since its own class has no module.
+        But it configures and aggregates rounds with our methods, and uses our `names`, too. To copy
+        or pickle it means to copy or pickle the wrapped strategy, since its own class has no module.
         """
         kind = type(self.strategy)
         # Properties, since apps assign methods to an object, and these would come before a class's.

@@ -1,8 +1,8 @@
 """What a node keeps between two requests, on its own host.
 
 The parts nest: `Memory` holds the `Membership` in the current epoch, which holds the
-`Registration`. `LabelBudget` and `Allowance` count what a
-node has spent; `Ledger` carries both from one run to the next.
+`Registration`. `LabelBudget` and `Allowance` count what a node has spent; `Ledger` carries both
+from one run to the next.
 """
 
 import hashlib
