@@ -126,7 +126,7 @@ class Selection(Selecting[Strategy], Strategy):
         """Return an object that shares all attributes and methods with the wrapped strategy.
 
         But it configures and aggregates rounds with our methods, and uses our `names`, too. To copy
-        or pickle it means to copy or pickle the wrapped strategy, since its own class has no module.
+        or pickle it means to do this with the wrapped strategy, since its own class has no module.
         """
         kind = type(self.strategy)
         # Properties, since apps assign methods to an object, and these would come before a class's.
