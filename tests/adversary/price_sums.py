@@ -40,9 +40,9 @@ _DIRECTIONS: Final = 64
 _MOVES: Final = 8
 
 
-def common_law() -> Floats:
-    """Return the Dirichlet parameters of a client: class 0 is ten times as common as 9."""
-    common = np.geomspace(10.0, 1.0, NUM_CLASSES)
+def common_law(num_classes: int = NUM_CLASSES) -> Floats:
+    """Return the Dirichlet parameters of a client: class 0 is ten times as common as the last."""
+    common = np.geomspace(10.0, 1.0, num_classes)
     return np.asarray(_CONCENTRATION * common / common.sum())
 
 

@@ -93,11 +93,21 @@ def error_of_guess(logs: Floats, prior: Floats, labels: Floats) -> float:
 def share_named(logs: Floats, prior: Floats, labels: Floats) -> float:
     """Return for what share of clients the likeliest class is their most frequent one."""
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-    votes = weights @ np.eye(C)[prior.argmax(axis=1)]
+    votes = weights @ np.eye(prior.shape[1])[prior.argmax(axis=1)]
     return float(np.mean(votes.argmax(axis=1) == labels.argmax(axis=1)))
 
 
 Question = tuple[PriceDesign, PriceState]
+FEW_CLASSES = {
+    2: [((0, 1), 0.5, 3.0, 0.9), ((1, 0), 0.2, 1.0, 0.6), ((0, 1), 1.0, 3.0, 0.9)],
+    3: [((2, 0, 1), 0.5, 4.0, 0.73), ((1, 0, 2), 0.5, 2.0, 0.53), ((2, 1, 0), 0.3, 1.0, 0.43)],
+    5: [
+        ((0, 3, 4, 1, 2), 0.5, 4.0, 0.3),
+        ((1, 4, 2, 3, 0), 0.5, 2.0, 0.3),
+        ((1, 0, 2, 4, 3), 1.0, 2.0, 0.6),
+    ],
+}
+"""Questions, as arguments of `question`, by the number of classes."""
 ORDERS = [
     (1, 5, 4, 9, 6, 8, 7, 3, 2, 0),
     (2, 3, 8, 7, 6, 1, 4, 5, 9, 0),
@@ -107,22 +117,35 @@ ORDERS = [
 order is the best of sixteen random ones, given the questions before it."""
 
 
-def question(places: Sequence[int]) -> Question:
+def question(
+    places: Sequence[int], tilt: float = 1.0, coverage: float = 1.0, square: float = 0.3
+) -> Question:
     """Return prices with which a server asks clients about their labels.
 
     In a first epoch without these clients, it claims that the later a class, the less data of it
     the volunteers have. The clients join the next epoch, which continues the first, and read one
-    sum.
+    sum. A `tilt` below 1 makes P grow more slowly; `square` is the claimed mean of ||p||^2.
     """
-    claimed = MANY / N * (1.0 - np.linspace(-1.0, 1.0, C)[list(places)]) / C
+    size = len(places)
+    claimed = MANY / N * (1.0 - tilt * np.linspace(-1.0, 1.0, size)[list(places)]) / size
     first, warm = (
-        PriceDesign(C, MANY, float(MANY), coverage=1.0, sigma=sigma) for sigma in (1.5, 3.0)
+        PriceDesign(size, MANY, float(MANY), coverage, sigma=sigma) for sigma in (1.5, 3.0)
     )
-    state = first.advance(PriceState(), np.append(np.full(C, 1 / C), 0.3), N, 3.0)
+    state = first.advance(PriceState(), np.append(np.full(size, 1 / size), square), N, 3.0)
     while not (state.settled or state.num_sums == Prices().num_sums(FRAME)):
         state = first.advance(state, claimed, N, 3.0)
     restored = warm.restored(state.renewed().as_floats())
     return warm, warm.advance(restored, claimed, N, 3.0)
+
+
+def seen(yes: Floats, num_draws: int, found: Floats, above: Floats, below: Floats) -> Floats:
+    """Return the logarithm of how likely labels with these P, between two levels, say yes so often.
+
+    `yes` has the shape (M, 1), the others (J,), the result (M, J).
+    """
+    upper = (found - below) / np.maximum(above - below, 1e-12)
+    likely = [binom.pmf(yes, num_draws, level) for level in (above, below)]
+    return np.asarray(np.log(upper * likely[0] + (1.0 - upper) * likely[1] + 1e-300))
 
 
 def asked(questions: Sequence[Question], rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
@@ -135,8 +158,8 @@ def asked(questions: Sequence[Question], rng: np.random.Generator) -> tuple[Floa
     as many of them as there are questions. In a period, 150 draws tell which level of probability a
     node has.
     """
-    waiting, num_draws = list(questions), 0
-    prior, labels = drawn(common_law(), 8_000, rng), drawn(common_law(), 200, rng)
+    waiting, num_draws, law = list(questions), 0, common_law(questions[0][0].num_classes)
+    prior, labels = drawn(law, 8_000, rng), drawn(law, 200, rng)
     logs, budget = np.zeros((len(labels), len(prior))), LabelBudget()
     for _ in range(36):
         budget = budget.charged(1 / 36)
@@ -146,24 +169,22 @@ def asked(questions: Sequence[Question], rng: np.random.Generator) -> tuple[Floa
             found, *nearest = (
                 design.probabilities(state, prior, N, 1.0, dither) for dither in (None, 0.0, 1.0)
             )
-            upper = (found - nearest[1]) / np.maximum(nearest[0] - nearest[1], 1e-12)
             yes, num_draws = np.zeros((len(labels), 1)), 0
             budget = budget.drawn(1.0)
         yes, num_draws = yes + rng.binomial(150, np.array(rounded)), num_draws + 150
         if not budget.charged(1 / 36).keeps_probability or budget.is_spent(1 / 36):
-            above, below = (binom.pmf(yes, num_draws, level) for level in nearest)
-            logs += np.log(upper * above + (1.0 - upper) * below + 1e-300)
+            logs += seen(yes, num_draws, found, *nearest)
     assert not waiting
     return logs, prior, labels
 
 
-def steered(seed: int, orders: Sequence[Sequence[int]] = ORDERS) -> tuple[float, float, float]:
-    """Return what a server finds that asks by these orders of the classes.
+def steered(seed: int, questions: Sequence[Question]) -> tuple[float, float, float]:
+    """Return what a server finds that asks these questions.
 
     The first number is its error, relative to a blind guess's; the others are the shares of nodes
     whose most frequent class it and a blind guess name.
     """
-    logs, prior, labels = asked(list(map(question, orders)), np.random.default_rng(seed))
+    logs, prior, labels = asked(questions, np.random.default_rng(seed))
     named, guessed = (share_named(each, prior, labels) for each in (logs, np.zeros_like(logs)))
     return error_of_guess(logs, prior, labels), named, guessed
 
@@ -245,14 +266,52 @@ class TestAWatchedNode:
 
     def test_a_server_that_steers_prices_asks_what_it_wants(self) -> None:
         """It makes P grow with the place of a node's classes in three orders."""
-        error, named, guessed = steered(5)
+        error, named, guessed = steered(5, list(map(question, ORDERS)))
         assert error == pytest.approx(0.50, abs=0.06)
         assert (named, guessed) == pytest.approx((0.72, 0.28), abs=0.06)
+
+    @pytest.mark.parametrize(
+        ("num_classes", "error", "named"), [(2, 0.04, 1.0), (3, 0.09, 0.98), (5, 0.16, 0.94)]
+    )
+    def test_the_fewer_classes_the_more_three_questions_tell(
+        self, num_classes: int, error: float, named: float
+    ) -> None:
+        """With two classes, the labels are a single number, and twelve bits are enough for it."""
+        questions = [question(*each) for each in FEW_CLASSES[num_classes]]
+        found = steered(5, questions)
+        assert found[:2] == pytest.approx((error, named), abs=0.02)
+
+    @pytest.mark.parametrize(
+        ("num_classes", "after_50", "after_1000"),
+        [(2, 0.31, 0.29), (3, 0.73, 0.71), (5, 0.88, 0.86), (10, 0.95, 0.94)],
+    )
+    def test_what_draws_tell_about_labels(
+        self, num_classes: int, after_50: float, after_1000: float
+    ) -> None:
+        """A server follows the protocol, and gets the prices from a node; twelve federations."""
+        law, errors = common_law(num_classes), []
+        design = PriceDesign(num_classes, K, 32.0, Prices().coverage, sigma=Prices.noise)
+        for rng in map(np.random.default_rng, range(12)):
+            labels, prior, state = drawn(law, N, rng), drawn(law, 8_000, rng), PriceState()
+            while not state.settled and state.num_sums < Prices().num_sums(FRAME):
+                deviations = 3**0.5 * design.deviations(N, opening=not state.num_sums)
+                total = design.values(state, labels).sum(axis=0)
+                state = design.advance(state, rng.normal(total, deviations) / N, N, 3.0)
+            rounded = design.probabilities(state, labels, N, 1.0, rng.random(N))
+            likely = [
+                design.probabilities(state, prior, N, 1.0, dither) for dither in (None, 0.0, 1.0)
+            ]
+            told = [seen(rng.binomial(n, rounded)[:, None], n, *likely) for n in (50, 1000)]
+            errors.append([error_of_guess(logs, prior, labels) for logs in told])
+        found = np.median(errors, axis=0)
+        assert found == pytest.approx((after_50, after_1000), abs=0.03)
 
     @pytest.mark.slow
     def test_six_servers_that_steer_prices(self) -> None:
         """The threat model gives the range of their errors."""
-        errors, named, guessed = zip(*map(steered, range(5, 11)), strict=True)
+        questions = list(map(question, ORDERS))
+        trials = [steered(seed, questions) for seed in range(5, 11)]
+        errors, named, guessed = zip(*trials, strict=True)
         assert (min(errors), max(errors)) == pytest.approx((0.50, 0.55), abs=0.03)
         assert (min(named), max(named)) == pytest.approx((0.69, 0.77), abs=0.03)
         assert (min(guessed), max(guessed)) == pytest.approx((0.22, 0.35), abs=0.03)
@@ -263,7 +322,7 @@ class TestAWatchedNode:
         errors = []
         for seed in range(20):
             orders = np.random.default_rng(100 + seed).permuted([range(C)] * 3, axis=1)
-            errors.append(steered(seed, orders.tolist())[0])
+            errors.append(steered(seed, list(map(question, orders.tolist())))[0])
         assert min(errors) == pytest.approx(0.46, abs=0.03)
 
     @pytest.mark.slow
