@@ -1,4 +1,4 @@
-"""A server counts a node's yes and no under the paper's rule; the threat model has the results."""
+"""A server counts a node's yes and no under the paper's rule; the page on attacks has the results."""
 
 import re
 
@@ -10,7 +10,7 @@ from dubhe_flwr.core.codebook import Codebook
 from dubhe_lab.data.measures import overall_registry
 from dubhe_lab.experiments.settings import FederationSettings
 
-PAGE = ROOT / "docs" / "explanation" / "threat_model.md"
+PAGE = ROOT / "docs" / "explanation" / "attacks.md"
 
 
 def test_what_draws_of_the_papers_rule_tell() -> None:

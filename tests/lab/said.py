@@ -630,25 +630,28 @@ def prices() -> Iterator[str]:
 
 
 def attacks() -> Iterator[str]:
-    """Yield what the threat model says about attacks on sums, from the page about noise."""
+    """Yield what is said about attacks on sums, from the page about noise."""
     errors = Table(
         {row: value for row, value in tables("docs/noise.md")[2].items() if row[1] == "100"}
     )
     rows = ("all other clients known, whole budget", "all but two known", "all but five known")
     known = ", ".join(f"{errors[row, '100']:.2f}" for row in rows)
-    yield f"knows all clients but one, two, five | {known} of the error of an attacker"
+    yield f"know all clients but one, two, five** have {known} of the error"
     holder = errors["only holder, whole budget", "100"]
-    yield f"belongs to that class: {holder:.1f} times the error of an attacker who knows only this"
-    yield (
-        "their labels and their noise | "
-        f"{errors['half of the nodes collude', '100']:.2f} of that error: nothing"
-    )
-    last = f"{errors['all nodes but one collude', '100']:.2f}"
-    yield f"if nodes add the noise | the same | {last} of that error"
-    heaviest = Prices().heaviest
-    yield f"a node weighs at most {heaviest} times the average"
-    yield f"A node remembers its last {REMEMBERED_EPOCHS} epochs in a run"
-    yield f"digests of the label counts, and the last {REMEMBERED_EPOCHS} epochs"
+    yield f"the node has {holder:.1f} times the error"
+    yield f"they have {errors['half of the nodes collude', '100']:.2f} of the error"
+    yield f"They have {errors['all nodes but one collude', '100']:.2f} of the error"
+
+
+def guarantees() -> Iterator[str]:
+    """Yield constants that the page about guarantees repeats."""
+    yield f"a node weighs at most {Prices().heaviest} times the average"
+    yield f"A node remembers its last {REMEMBERED_EPOCHS} periods in a run"
+
+
+def remembered() -> Iterator[str]:
+    """Yield how many registration periods the file in `state_dir` lists."""
+    yield f"digests of the label counts, and the last {REMEMBERED_EPOCHS} periods"
 
 
 def verdicts() -> Iterator[str]:

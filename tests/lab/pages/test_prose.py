@@ -25,7 +25,9 @@ SAID: Final[dict[str, tuple[Callable[[], Iterable[str]], ...]]] = {
     "docs/noise.md": (said.noise,),
     "docs/performance.md": (said.performance, said.bounds),
     "docs/explanation/prices.md": (said.prices,),
-    "docs/explanation/threat_model.md": (said.attacks,),
+    "docs/explanation/attacks.md": (said.attacks,),
+    "docs/explanation/guarantees.md": (said.guarantees,),
+    "docs/explanation/threat_model.md": (said.remembered,),
     "docs/howto/my_federation.md": (said.costs, said.verdicts),
     "docs/reproduction.md": (said.reproduction,),
     "docs/explanation/departures.md": (said.encryption,),
@@ -58,52 +60,48 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
     },
     "docs/explanation/threat_model.md": {
+        f"{ADVERSARY}active_server.py::test_an_active_server_reads_any_client_in_one_epoch": (
+            "any client's labels with 24 answers from agents",
+        ),
+        f"{ADVERSARY}prices.py::test_a_server_that_chooses_its_questions_by_the_answers": (
+            "has 0.44 to 0.47 times the error of a blind guess",
+        ),
+        f"{ADVERSARY}updates.py::test_what_updates_tell": (
+            "with 0.05 times the error of a blind guess",
+        ),
+    },
+    "docs/explanation/attacks.md": {
         f"{ADVERSARY}agents.py::test_what_an_honest_agent_sees_of_a_client": (
             "is 3 % closer than the mean of all clients (20 tries), or 32 % closer (199 sums)",
         ),
         f"{ADVERSARY}price_sums.py::test_noise_hides_a_client": (
-            "the members' noise | 0.92 of the error of a guess without any sum",
-            "these members' noise | 0.76 of that error",
+            "the members' noise. They have 0.92 of the error of a guess without any sum",
+            "these members' noise. They have 0.76 of that error",
         ),
         f"{ADVERSARY}price_sums.py::test_the_fewest_nodes_with_prices": (
             "0.7 if the server asks only 13 nodes for 12 participants",
         ),
         f"{ADVERSARY}prices.py::test_a_server_that_steers_prices_makes_all_sums_tell_more": (
-            "0.57 of that error; the most frequent class of 71 % of the clients",
-            "0.81, 53 %, and of 88 % of the clients that have a single class",
+            "0.57 of that error, and name the most frequent class of 71 % of the clients",
+            "0.81, 53 %, and 88 % of the clients that have a single class",
         ),
         f"{ADVERSARY}prices.py::test_six_servers_that_steer_prices": (
-            "in six trials, 0.50 to 0.55 of the error of a guess without any sum",
+            "In six trials, it has 0.50 to 0.55 of the error of a guess without any sum",
             "the most frequent class of 69 to 77 % of the nodes (22 to 35 % without any sum)",
         ),
         f"{ADVERSARY}prices.py::test_a_server_that_chooses_its_questions_by_the_answers": (
-            "the best known attack has 0.38 to 0.41 times the error of a blind guess",
-            "reads this node's sums: 0.38 to 0.41, and 80 to 82 %",
             "those before: 0.44 to 0.47, and the most frequent class of 77 to 86 %",
-            "the next row: 0.30 to 0.35, and 83 to 87 %",
-        ),
-        f"{ADVERSARY}prices.py::test_the_fewer_classes_the_more_three_questions_tell": (
-            "0.04 with two, 0.16 with five (`test_prices.py`)",
-            "0.16 with five classes, 0.09 with three, **0.04 with two**",
-            "the most frequent class of 94, 98 and 100 % |",
-        ),
-        f"{ADVERSARY}prices.py::test_what_draws_tell_about_labels": (
-            "has 0.95 of the error of a guess without draws",
-            "with five, three, two classes 0.88, 0.73, **0.31**; 1000 draws lower this by 0.03",
+            "they have 0.30 to 0.35, and 83 to 87 %",
         ),
         f"{ADVERSARY}prices.py::test_the_more_classes_the_less_noise_hides": (
-            "0.40 of the error of a guess and 84 %",
-            "with the noise of all three members 0.59 and 72 %",
+            "they are 0.40 and 84 %, or with the noise of all three members 0.59 and 72 %",
         ),
         f"{ADVERSARY}prices.py::test_twenty_sets_of_random_orders": (
             "has 0.46 in the one trial that it got",
         ),
-        f"{ADVERSARY}updates.py::test_what_updates_tell": (
-            "with 0.05 times the error of a blind guess",
-        ),
-        f"{ADVERSARY}prices.py::test_what_draws_tell": ("| 1.2, 1.6, 2.6 bits about the node",),
+        f"{ADVERSARY}prices.py::test_what_draws_tell": ("1.2, 1.6, 2.6 bits about the node",),
         f"{ADVERSARY}prices.py::test_what_draws_tell_a_server_that_changes_k": (
-            "or 1.6, 2.0, 2.8 if the server changes K halfway",
+            "or 1.6, 2.0, 2.8 if it changes K halfway",
         ),
         f"{ADVERSARY}prices.py::test_random_selection_is_at_three_fifths": (
             "at distance 0.22 from uniform, as without the lie (0.617 without prices)",
@@ -112,8 +110,8 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "0.51 with the worst of the lies tried",
         ),
         f"{ADVERSARY}prices.py::test_a_client_that_multiplies_its_numbers": (
-            "by 3: 0.27, because",
-            "by 10: 0.617, **the gain is gone",
+            "by 3 gets it to 0.27, because",
+            "by 10, to 0.617: **the gain is gone",
         ),
         f"{ADVERSARY}active_server.py::test_an_active_server_reads_any_client_in_one_epoch": (
             "any client's labels with 24 answers from agents",
