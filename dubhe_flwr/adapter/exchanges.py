@@ -50,7 +50,7 @@ def log_plan(plan: Plan, seconds: float) -> None:
     stages = {report.stage for report in plan.stages}
     if Stage.REGISTER in stages and not plan.fallback:
         nodes = counted(plan.num_registered, "node", "nodes")
-        log(INFO, "dubhe: a new epoch: %s | %s", nodes, plan.rule)
+        log(INFO, "dubhe: a new registration period: %s | %s", nodes, plan.rule)
         if plan.privacy is not None:
             log(INFO, "dubhe: privacy: %s", plan.privacy)
         if len(plan.participants) == plan.num_registered:

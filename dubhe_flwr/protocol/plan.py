@@ -109,7 +109,7 @@ class Plan:
     aliases : tuple of str
         The participants' names, which stay the same from run to run.
     epoch : bytes, optional
-        Identity of the epoch; None for a selection without registration.
+        Identity of the registration period; None for a selection without registration.
     num_registered : int
         Number of registered clients, or of known clients if there is no registration.
     num_tries : int
@@ -121,7 +121,7 @@ class Plan:
     finding : tuple of float
         What the rule found: the thresholds, for the paper's rule.
     privacy : PrivacyBound, optional
-        Bound on what the epoch's noisy sums reveal about one client; None if sums are exact.
+        Bound on what noisy sums reveal about one client; None if sums are exact.
     notes : tuple of str
         What did not go as planned, in sentences.
     stages : tuple of StageReport

@@ -61,10 +61,10 @@ class Settings:
         The value does not affect which simulated nodes are selected, unless nodes come or go. If a
         selected node leaves before its round, another one is chosen at random.
     max_registered : int (default: 2000)
-        Largest number of nodes that register in an epoch. If more are connected, each epoch takes a
-        new random sample, so that the cost of a round does not grow with the federation. With
-        `trusted_keys` and a committee, all nodes are asked to join, to find those with the first
-        keys.
+        Largest number of nodes that register at a time. If more are connected, each registration
+        takes a new random sample, so that the cost of a round does not grow with the federation.
+        With `trusted_keys` and a committee, all nodes are asked to join, to find those with the
+        first keys.
     equal_weights : bool (default: False)
         Whether all clients have the same weight in aggregation (eq. 1), instead of being weighted
         by their number of samples. Dubhe balances the data with the weights used in aggregation.
@@ -83,8 +83,8 @@ class Settings:
         Size of the Paillier modulus.
     trusted_keys : iterable of Ed25519PublicKey, optional (default: none)
         The nodes' public signing keys, in the order of the nodes' own lists. The server needs them
-        if nodes pin keys: such nodes join no epoch of a server without them. It leaves out nodes
-        whose key is not in the list.
+        if nodes pin keys: such nodes do not join a server without them. It leaves out nodes whose
+        key is not in the list.
     seed : int, optional (default: from the operating system)
         Seed of the server's choices and, with `simulation`, of the nodes' draws.
     simulation : "plain" or "encrypted", optional (default: None, for real nodes)

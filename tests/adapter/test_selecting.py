@@ -21,7 +21,7 @@ PLAN = Plan(
 )
 LOSSES = {"no reply": [71], "late": [5, 6, 7, 8, 9]}
 BOUND = PrivacyBound.of(5, most_sums=64, num_slots=10, sigma=4.0)
-EPOCH = "dubhe: a new epoch: 4 nodes | the rule"
+EPOCH = "dubhe: a new registration period: 4 nodes | the rule"
 LAST = "dubhe: 3 of 4 clients selected in 1.50 s (the best of 5 tries)"
 
 

@@ -243,11 +243,11 @@ class TestAMember:
         assert ClientSession(policy, before).handle(other)
         ledger = nodes.session(node_id).memory.ledger_after(Ledger())
         for number in range(REMEMBERED_EPOCHS):  # a server can make the ledger forget the epoch
-            with pytest.raises(RefusedError, match="did not join this epoch"):
+            with pytest.raises(RefusedError, match="did not join this registration period"):
                 ClientSession(policy, before.with_ledger(ledger)).handle(other)
             ledger = Memory(1, number.to_bytes(EPOCH_ID_BYTES)).ledger_after(ledger)
         assert before.epoch not in ledger.last_answered()
-        with pytest.raises(RefusedError, match="did not join this epoch"):
+        with pytest.raises(RefusedError, match="did not join this registration period"):
             ClientSession(policy, before.with_ledger(ledger)).handle(other)
 
 
@@ -375,7 +375,7 @@ class TestTheRoster:
             ({"members": numbers(1, 2, 3)}, "not a member of this committee"),
             ({"members": numbers(0, 1, 1)}, "three members among the nodes"),
             ({"members": numbers(0, 1, 20)}, "three members among the nodes"),
-            ({"roster.num-examples": numbers(*[5] * N)}, "belong to weighted epochs only"),
+            ({"roster.num-examples": numbers(*[5] * N)}, "belong to weighted registrations only"),
             ({KEYS_OF: keys[:64] * 2}, "not distinct"),
             ({KEYS_OF: keys + bytes(32)}, "too few or too many"),  # more than allowed
         ):
@@ -414,7 +414,7 @@ class TestTheRoster:
             nodes.handle(victim, request)
         nodes.policies[victim] = trusted
         assert nodes.handle(victim, request)
-        with pytest.raises(RefusedError, match="already registered in this epoch"):
+        with pytest.raises(RefusedError, match="already registered in this registration period"):
             nodes.handle(victim, {**request, "sequence": 50})
 
 
@@ -755,7 +755,7 @@ def test_members_sign_how_much_a_node_weighs() -> None:
     with pytest.raises(UntrustedError):
         nodes.session(nodes.ids[0]).handle({**request, **lie})
     without = {name: value for name, value in request.items() if name != "roster.num-examples"}
-    with pytest.raises(RefusedError, match="belong to weighted epochs only"):
+    with pytest.raises(RefusedError, match="belong to weighted registrations only"):
         nodes.session(nodes.ids[0]).handle(without)
     outcome: Any = nodes.step(nodes.deliver(batch))
     with pytest.raises(UntrustedError):

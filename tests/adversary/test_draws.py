@@ -1,4 +1,4 @@
-"""A server counts a node's yes and no under the paper's rule; the page on attacks has the results."""
+"""A server counts a node's yes and no under the paper's rule; `attacks.md` has the results."""
 
 import re
 

@@ -51,13 +51,23 @@ def test_a_forged_sum_ends_the_epoch_for_the_node(exchange: int, forge: Change) 
     refuses(nodes, node_id, forged, RefusedError, INVALID_SUM)
     with pytest.raises(RefusedError):
         nodes.handle(node_id, forged)
-    with pytest.raises(RefusedError, match="too few sums of this epoch, or refused one"):
+    with pytest.raises(
+        RefusedError, match="too few sums of this registration period, or refused one"
+    ):
         guards.settled(joined(nodes, node_id))  # so it cannot be an agent either
     for request in (honest, forged):
         later = {**request, "sequence": 50}
-        refuses(nodes, node_id, later, RefusedError, "A sum of this epoch was refused")
+        refuses(
+            nodes, node_id, later, RefusedError, "A sum of this registration period was refused"
+        )
     draw = seal(nodes.session(node_id).memory.epoch, Stage.PARTICIPATE, 50, DRAW)
-    refuses(nodes, node_id, draw, RefusedError, "too few sums of this epoch, or refused one")
+    refuses(
+        nodes,
+        node_id,
+        draw,
+        RefusedError,
+        "too few sums of this registration period, or refused one",
+    )
 
 
 def test_four_hundred_forged_sums_get_one_answer() -> None:

@@ -141,7 +141,7 @@ def test_members_vouch_for_the_last_prices() -> None:
     batch = nodes.until(Stage.APPOINT)
     assert len(batch.requests) == 3
     for node_id, request in batch.fields.items():
-        with pytest.raises(RefusedError, match="did not settle in the last epoch"):
+        with pytest.raises(RefusedError, match="did not settle in the last registration period"):
             nodes.handle(node_id, request)
 
 
@@ -154,7 +154,7 @@ def test_the_last_prices_are_worth_nothing_under_other_settings() -> None:
         {**request, "rule-settings": other} if stage == Stage.JOIN else request
     )
     for node_id, request in nodes.until(Stage.APPOINT, 2).fields.items():
-        with pytest.raises(RefusedError, match="did not settle in the last epoch"):
+        with pytest.raises(RefusedError, match="did not settle in the last registration period"):
             nodes.handle(node_id, request)
 
 
@@ -179,7 +179,10 @@ def test_no_probability_is_free() -> None:
 
 @pytest.mark.parametrize(
     ("away", "noted"),
-    [((1, 2, 4, 5), ["No node passed on the state of the last epoch"]), (range(6, 14), [])],
+    [
+        ((1, 2, 4, 5), ["No node passed on the state of the last registration period"]),
+        (range(6, 14), []),
+    ],
     ids=["too few candidates know the last prices", "too few nodes were left to find any"],
 )
 def test_an_epoch_whose_prices_too_few_know_is_not_continued(

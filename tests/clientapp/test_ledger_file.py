@@ -92,7 +92,7 @@ def test_a_node_whose_file_was_removed_leaves_the_epoch(tmp_path: Path) -> None:
     (tmp_path / ledger_name("3")).unlink()
     draw = Envelope(b"e" * 16, "participate", 2).seal(ParticipateRequest(1, 1, 1))
     for _ in range(2):
-        with pytest.raises(RefusedError, match="did not join this epoch"):
+        with pytest.raises(RefusedError, match="did not join this registration period"):
             node.handle(draw, context)
     node.handle(Envelope(b"f" * 16, "join", 3).seal(JOIN), context)
     draw = Envelope(b"f" * 16, "participate", 4).seal(ParticipateRequest(1, 1, 1))
@@ -109,7 +109,7 @@ def test_a_node_that_forgot_an_answer_leaves_the_epoch(tmp_path: Path, *, is_kep
     node.handle(Envelope(b"e" * 16, "join", 1).seal(join), context)
     before = context.state["dubhe"]
     for sequence, noticed in ((2, False), (3, is_kept), (4, is_kept)):
-        match = "did not join this epoch" if noticed else "keys are not distinct"
+        match = "did not join this registration period" if noticed else "keys are not distinct"
         with pytest.raises(RefusedError, match=match):
             node.handle(Envelope(b"e" * 16, "appoint", sequence).seal(request), context)
         context.state["dubhe"] = before

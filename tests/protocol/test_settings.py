@@ -94,10 +94,13 @@ def test_every_number_that_a_node_checks_is_announced(simulation: Any, told: Any
         ),
         ({"key_bits": 1000}, "key_bits=1000 must be a multiple of 16"),
         ({"key_bits": 16384}, "keys of 8192 bits, not 10 and 16384"),
-        ({"max_registered": 2**40}, "The terms of the epoch are invalid"),
+        ({"max_registered": 2**40}, "The terms of the registration period are invalid"),
         ({"rule": Paper((1, 2, 62), "search"), "key_bits": 512}, "The rule takes .* ciphertexts"),
         ({"rule": Prices(), "key_bits": 2050}, "key_bits=2050 must be a multiple of 16"),
-        ({"rule": Prices(), "max_registered": 2**50}, "The terms of the epoch are invalid"),
+        (
+            {"rule": Prices(), "max_registered": 2**50},
+            "The terms of the registration period are invalid",
+        ),
         (
             {"rule": Exchanges(local_skew=np.float32(0.5))},  # type: ignore[arg-type]
             r"The settings of Exchanges.* cannot be written as JSON",

@@ -93,9 +93,9 @@ def register(
     """Register: hide the registration and the label distribution with the delivered key."""
     terms, announced = joined.terms, joined.announced
     if joined.registered is not None:
-        raise RefusedError("This node has already registered in this epoch.")
+        raise RefusedError("This node has already registered in this registration period.")
     if (request.mean_examples is not None) != announced.weighted:
-        raise RefusedError("The mean number of samples belongs to weighted epochs only.")
+        raise RefusedError("The mean number of samples belongs to weighted registrations only.")
     keys, passed_on = terms.vault.accept(seat_of(policy, joined), request)
     state = _last_state(joined, passed_on)
     weight = weight_of(sum(joined.label_counts), request.mean_examples)
@@ -139,10 +139,10 @@ def _last_state(joined: Membership, passed_on: bytes) -> tuple[float, ...] | Non
     if joined.announced.continues is None:
         return None
     if len(passed_on) % _FLOAT.itemsize:
-        raise RefusedError("The state of the last epoch is not readable.")
+        raise RefusedError("The state of the last registration period is not readable.")
     told, own = np.frombuffer(passed_on, _FLOAT), np.array(joined.earlier)
     if own.size and not (told.shape == own.shape and np.all(np.abs(told - own) <= _ROUNDING)):
-        raise RefusedError("The state of the last epoch is not what this node knows.")
+        raise RefusedError("The state of the last registration period is not what this node knows.")
     return tuple(told.tolist())
 
 

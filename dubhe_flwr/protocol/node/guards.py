@@ -40,7 +40,7 @@ def appointed(joined: Membership) -> Membership:
 def registration_of(joined: Membership) -> Registration:
     """Return the node's registration; refuse if it has not registered."""
     if joined.registered is None:
-        raise RefusedError("This node has not registered in this epoch.")
+        raise RefusedError("This node has not registered in this registration period.")
     return joined.registered
 
 
@@ -49,8 +49,8 @@ def settled(joined: Membership) -> Registration:
     registered = registration_of(joined)
     if not registered.is_settled:
         raise RefusedError(
-            "The rule is not settled: this node has read too few sums of this epoch, or refused "
-            "one."
+            "The rule is not settled: this node has read too few sums of this registration "
+            "period, or refused one."
         )
     return registered
 
@@ -59,5 +59,5 @@ def spend_sums(registered: Registration, num_sums: int) -> Registration:
     """Charge sums to the agent's budget; refuse if it is spent."""
     spent = registered.num_sums + num_sums
     if spent > sums_per_agent(registered.num_registered):
-        raise RefusedError("This node decrypts no more sums in this epoch.")
+        raise RefusedError("This node decrypts no more sums in this registration period.")
     return replace(registered, num_sums=spent)

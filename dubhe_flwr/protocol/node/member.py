@@ -19,7 +19,7 @@ def appoint(
 ) -> AppointReply:
     """Become a member of the committee, unless the node has registered already."""
     if joined.registered is not None:
-        raise RefusedError("This node has already registered in this epoch.")
+        raise RefusedError("This node has already registered in this registration period.")
     joined = appointed(joined)
     keep(joined)
     reply, member = _vault(joined).appoint(seat_of(policy, joined), request)
@@ -59,5 +59,5 @@ def _noise(
 def _vault(joined: Membership) -> Committee:
     """Return the committee's vault; refuse in an epoch without one."""
     if not isinstance(joined.terms.vault, Committee):
-        raise RefusedError("No committee opens the sums of this epoch.")
+        raise RefusedError("No committee opens the sums of this registration period.")
     return joined.terms.vault

@@ -66,7 +66,7 @@ def determine(
     """
     del policy
     if not joined.announced.has_agent:
-        raise RefusedError("No agent chooses among tries in this epoch.")
+        raise RefusedError("No agent chooses among tries in this registration period.")
     registered = settled(joined)
     if not joined.announced.allows_tries(registered.num_registered):
         raise RefusedError("The tries leave out too few clients.")

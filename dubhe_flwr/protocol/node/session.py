@@ -103,8 +103,8 @@ class ClientSession:
     def _join(self, header: Envelope, request: JoinRequest) -> Message:
         if self.memory.remembers(header.epoch):
             raise StaleMessageError(
-                "This node was already asked to join this epoch, or shares its records in "
-                "state_dir with one that was."
+                "This node was already asked to join this registration period, or shares its "
+                "records in state_dir with one that was."
             )
         allowance = spend_day(self.policy, self.memory.allowance, self._today, num_epochs=1)
         memory = replace(self.memory, allowance=allowance)
@@ -113,7 +113,9 @@ class ClientSession:
 
     def _answer(self, header: Envelope, request: Any) -> Message:
         if self.memory.epoch != header.epoch:
-            raise StaleMessageError("The request belongs to an epoch that this node is not in.")
+            raise StaleMessageError(
+                "The request belongs to a registration period that this node is not in."
+            )
         if header.sequence <= self.memory.sequence:
             raise StaleMessageError("The request was already answered.")
         reply = self._answer_in_epoch(header, request)
@@ -128,7 +130,7 @@ class ClientSession:
         memory = self.memory
         joined = memory.joined
         if joined is None:
-            raise RefusedError("This node did not join this epoch.")
+            raise RefusedError("This node did not join this registration period.")
         draws = request.num_draws if isinstance(request, ParticipateRequest) else 0
         allowance = spend_day(self.policy, memory.allowance, self._today, num_draws=draws)
 

@@ -167,11 +167,11 @@ def _check(joined: Membership, registered: Registration, rule_sum: RuleSum) -> N
     """
     announced = joined.announced
     if registered.has_refused:
-        raise RefusedError("A sum of this epoch was refused.")
+        raise RefusedError("A sum of this registration period was refused.")
     if registered.is_settled:
         raise RefusedError("The rule needs no further sum.")
     if rule_sum.number != registered.num_read:
-        raise RefusedError("This is not the next sum of the epoch.")
+        raise RefusedError("This is not the next sum of the registration period.")
     most = min(announced.max_clients, registered.num_registered)
     if not announced.least_clients(registered.num_joined) <= rule_sum.num_clients <= most:
         raise RefusedError(f"A sum over {rule_sum.num_clients} clients covers too few or too many.")

@@ -80,7 +80,7 @@ class Prices(Rule):
         Desired share of each class in a round's data, or "own" for the federation's own mix.
     noise : float (default: 1.5)
         Standard deviation of the noise on the expected number of volunteers, in clients. It is
-        twice as large in an epoch that starts from the last prices. 0 turns the noise off, for
+        twice as large when a registration starts from the last prices. 0 turns the noise off, for
         simulations.
 
     Raises

@@ -28,7 +28,7 @@ from dubhe_flwr.protocol.wire.announced import VaultName
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The numbers that fix the size of an epoch's vectors.
+    """The numbers that fix the size of the vectors in a registration period.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Frame:
     largest_weight : float (default: 1)
         Largest weight of a node; 1 if all count the same.
     continues : bool (default: False)
-        Whether the rule starts from the state of an earlier epoch.
+        Whether the rule starts from the state of the last registration period.
     """
 
     num_classes: int
@@ -83,7 +83,7 @@ class Population:
     Parameters
     ----------
     frame : Frame
-        The epoch's frame.
+        The registration period's frame.
     num_clients : int
         Number of clients that the sum covers; at the registration, the nodes that joined.
     num_participants : int
@@ -127,7 +127,7 @@ class Settled:
     finding : tuple of float (default: empty)
         What the rule reports to the operator; the same at every node.
     state : tuple of float (default: empty)
-        What the next epoch may start from; the same at every node.
+        What the next registration may start from; the same at every node.
     """
 
     probability: float
@@ -227,7 +227,7 @@ class Rule(ABC):
             What it knows about the federation.
         state : tuple of float or None
             `Unsettled.state` after the last sum. For the sum of the registrations, `Settled.state`
-            of the epoch that this one continues, or None.
+            of the registration period that this one continues, or None.
         sums : ndarray of int64, shape (Slots.number,)
             The sum.
 
@@ -239,10 +239,10 @@ class Rule(ABC):
         """
 
     def can_continue(self, population: Population) -> bool:
-        """Return whether an epoch can start from the last one's `Settled.state`.
+        """Return whether a registration can start from the last one's `Settled.state`.
 
-        `population` describes the last sum of that epoch, or the largest epoch that the server
-        announces.
+        `population` describes the last sum of the last registration period, or the largest
+        registration that the server announces.
         """
         del population
         return False
@@ -250,12 +250,12 @@ class Rule(ABC):
     def continued(
         self, own: Own, population: Population, state: tuple[float, ...]
     ) -> NDArray[np.int64]:
-        """Return what a node registers in an epoch that starts from the last one's state.
+        """Return what a node registers if it starts from the last registration's state.
 
         Raises `RefusedError` if it does not fit the rule.
         """
         del own, population, state
-        raise RefusedError("The rule cannot continue an earlier epoch.")
+        raise RefusedError("The rule cannot continue an earlier registration period.")
 
     def settlement_slots(self, frame: Frame) -> Slots | None:
         """Return the shape of a contribution to each later sum; None if there is none."""
@@ -274,22 +274,22 @@ class Rule(ABC):
         """Return the standard deviation of the noise on each slot of a sum; None without noise.
 
         It has the shape (Slots.number,) and the units of the contributions. `number` counts the
-        sums of an epoch from 0, the sum of the registrations. Without a committee, each node adds
-        `Population.noise_share` of the variance to its `contribution`.
+        sums of a registration period from 0, the sum of the registrations. Without a committee,
+        each node adds `Population.noise_share` of the variance to its `contribution`.
         """
         del population, number
         return None
 
     def remark(self, num_clients: int, num_participants: int) -> str | None:
-        """Return why labels do not influence who volunteers in an epoch of this size, or None."""
+        """Return why labels do not influence who volunteers if so few register, or None."""
         del num_clients, num_participants
         return None
 
     def sum_budget(self, population: Population) -> int | None:
-        """Return how many sums with this epoch's noise a node's label counts may enter.
+        """Return how many sums with this noise a node's label counts may enter.
 
-        This is the node's budget. Across epochs, the node adds up the share of it that each sum
-        uses, until its label counts change. None if there is no limit.
+        This is the node's budget. Across registrations, the node adds up the share of it that each
+        sum uses, until its label counts change. None if there is no limit.
         """
         del population
         return None
@@ -304,7 +304,7 @@ class Rule(ABC):
         return inf
 
     def privacy(self, population: Population, num_sums: int) -> PrivacyBound | None:
-        """Return the privacy bound after `num_sums` sums of an epoch; None if sums are exact."""
+        """Return the privacy bound after `num_sums` sums; None if sums are exact."""
         del population, num_sums
         return None
 

@@ -242,7 +242,7 @@ class Committee(Vault):
         """
         appointed = request.committee
         if appointed is None or request.key is not None:
-            raise RefusedError("A committee opens the sums of this epoch.")
+            raise RefusedError("A committee opens the sums of this registration period.")
         if seat.pinned is not None:
             self._check_members(seat, seat.pinned, appointed, request)
         own, scope = seat.delivery_key, self._scope(seat.epoch, appointed.roster)

@@ -60,7 +60,9 @@ class Paillier(Vault):
         """Open the sealed key; with pinned keys, only if a trusted agent made it for this node."""
         delivered = request.key
         if delivered is None or request.committee is not None:
-            raise RefusedError("A request to register in this epoch needs a key, not a committee.")
+            raise RefusedError(
+                "A request to register in this registration period needs a key, not a committee."
+            )
         public_key = PublicKey.from_bytes(delivered.modulus, self.announced.key_bits)
         agent = delivered.agent_public_key
         if seat.pinned is not None:
@@ -79,7 +81,8 @@ class Paillier(Vault):
                 seat.pinned.trusted.rank(statement, delivered.signature)
             except UntrustedError as error:
                 raise UntrustedError(
-                    f"No trusted agent made this key for this node, epoch and parameters: {error}"
+                    f"No trusted agent made this key for this node, registration period and "
+                    f"parameters: {error}"
                 ) from None
         own, digest = seat.delivery_key, self.layout.digest()
         info = sealing_info(seat.epoch, agent, public_key, digest, own.public_bytes)

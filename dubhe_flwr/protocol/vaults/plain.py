@@ -33,7 +33,9 @@ class Plain(Vault):
         """Return no keys, and how the last epoch ended."""
         del seat
         if request.key is not None or request.committee is not None:
-            raise RefusedError("Nothing is encrypted in this epoch: it has no key or committee.")
+            raise RefusedError(
+                "Nothing is encrypted in this registration period: it has no key or committee."
+            )
         return b"", self.opened_state(request, b"")
 
     def hide(self, keys: bytes, sum_name: SumName, numbers: Numbers) -> bytes:

@@ -83,17 +83,17 @@ class Vault(ABC):
         if len(set(keys)) < len(keys) or not least <= len(keys) <= self.announced.max_clients:
             raise RefusedError("The nodes' keys are not distinct, too few or too many.")
         if (roster.num_examples is not None) != self.announced.weighted:
-            raise RefusedError("Numbers of samples belong to weighted epochs only.")
+            raise RefusedError("Numbers of samples belong to weighted registrations only.")
 
     def make_key(self, seat: Seat, request: KeygenRequest) -> KeygenReply:
         """Make the epoch's key; only the agent calls this."""
         del seat, request
-        raise RefusedError("No node makes a key for this epoch.")
+        raise RefusedError("No node makes a key for this registration period.")
 
     def check_state(self, seat: Seat) -> None:
         """Raise `RefusedError` if a node has to know how the last epoch ended, and does not."""
         if self.announced.continues is not None and not seat.state:
-            raise RefusedError("This node did not settle in the last epoch.")
+            raise RefusedError("This node did not settle in the last registration period.")
 
     def sealed_state(self, seat: Seat, key: bytes) -> bytes | None:
         """Return how the last epoch ended, sealed under a new key; None if it is not needed."""

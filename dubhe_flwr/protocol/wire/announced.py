@@ -61,7 +61,9 @@ class JoinRequest(Message):
         too_long = max(len(self.rule), len(self.rule_settings)) > _MAX_RULE_BYTES
         require(not too_long, "The settings of the rule are too long.")
         require(self.num_participants >= self.min_cohort >= 1, "K must be at least min_cohort.")
-        require(self.max_clients >= 1, "An epoch must have room for at least one client.")
+        require(
+            self.max_clients >= 1, "A registration period must have room for at least one client."
+        )
         require(self.vault in set(VaultName), "The vault is not known.")
         require(self.simulated or not self.in_the_clear, "Real nodes must not send in the clear.")
         fits = not (self.has_committee and self.has_agent)

@@ -123,6 +123,6 @@ def check_roster(
         if len(ranks) < position:
             raise UntrustedError(
                 f"Key {position} of {len(keys)} does not belong to a trusted node that joined this "
-                "epoch under these parameters, or that node signed another key, too."
+                "registration period under these parameters, or that node signed another key, too."
             )
     return tuple(ranks)

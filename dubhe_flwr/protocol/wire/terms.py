@@ -37,12 +37,12 @@ class Terms:
         self.frame = Frame(num_classes, most, largest_weight, continues)
         self.num_members = _members_that_add_noise(announced, self.rule)
         if continues and not self.rule.can_continue(self.population(most, most)):
-            raise RefusedError("The rule cannot continue an earlier epoch.")
+            raise RefusedError("The rule cannot continue an earlier registration period.")
         # Otherwise a server could keep a node busy forever, counting slots or making a key.
         if num_classes > MAX_REGISTRY_LENGTH or announced.key_bits > MAX_KEY_BITS:
             raise RefusedError(
-                f"An epoch has at most {MAX_REGISTRY_LENGTH} classes and keys of {MAX_KEY_BITS} "
-                f"bits, not {num_classes} and {announced.key_bits}."
+                f"A registration period has at most {MAX_REGISTRY_LENGTH} classes and keys of "
+                f"{MAX_KEY_BITS} bits, not {num_classes} and {announced.key_bits}."
             )
         try:
             shares = Slots(num_classes + 1, FIXED_POINT_SCALE)  # w p_l, w ||p_l||^2
@@ -55,7 +55,9 @@ class Terms:
             _check_rule(self.rule, self.frame, fields)
             self.vault: Vault = vault_of(announced, fields)
         except SettingsError as error:
-            raise RefusedError(f"The terms of the epoch are invalid: {error}") from None
+            raise RefusedError(
+                f"The terms of the registration period are invalid: {error}"
+            ) from None
 
     def population(self, num_clients: int, num_registered: int) -> Population:
         """Return what the rule is told about a sum over some of the registered clients."""

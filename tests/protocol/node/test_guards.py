@@ -35,7 +35,7 @@ def test_an_agent_decrypts_fewer_sums_than_half_the_clients(
     for _ in range(budget):
         own = spend_sums(own, 1)
     for spent, number in ((own, 1), (registered(num_registered), budget + 1)):
-        with pytest.raises(RefusedError, match="decrypts no more sums in this epoch"):
+        with pytest.raises(RefusedError, match="decrypts no more sums in this registration period"):
             spend_sums(spent, number)
 
 

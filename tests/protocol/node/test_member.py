@@ -15,7 +15,7 @@ def test_a_node_that_registered_becomes_no_member() -> None:
     appoint = nodes.until(Stage.APPOINT)
     member, request = next(iter(appoint.fields.items()))
     nodes.deliver(nodes.step(nodes.deliver(appoint)))  # type: ignore[arg-type]
-    with pytest.raises(RefusedError, match="already registered in this epoch"):
+    with pytest.raises(RefusedError, match="already registered in this registration period"):
         nodes.handle(member, {**request, "sequence": 50})
 
 
@@ -24,4 +24,10 @@ def test_without_a_committee_nobody_opens_a_sum() -> None:
     nodes = federation()
     node_id, request = next_request(nodes, Stage.SETTLE)
     asked = seal(request["epoch"], Stage.OPEN, 50, OpenRequest(0, b"\xff", b""))  # type: ignore[arg-type]
-    refuses(nodes, node_id, asked, RefusedError, "No committee opens the sums of this epoch")
+    refuses(
+        nodes,
+        node_id,
+        asked,
+        RefusedError,
+        "No committee opens the sums of this registration period",
+    )

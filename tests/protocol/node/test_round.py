@@ -31,7 +31,13 @@ def test_without_an_agent_nothing_is_determined() -> None:
     nodes.play(1)
     node_id = nodes.ids[0]
     asked = seal(epoch_of(nodes).identity, Stage.DETERMINE, 50, DetermineRequest(b"", (1,)))
-    refuses(nodes, node_id, asked, RefusedError, "No agent chooses among tries in this epoch")
+    refuses(
+        nodes,
+        node_id,
+        asked,
+        RefusedError,
+        "No agent chooses among tries in this registration period",
+    )
 
 
 @pytest.mark.parametrize(("local_skew", "best"), [(0.0, 0), (0.05, 1)])

@@ -77,7 +77,7 @@ def test_a_rule_works_with_a_registration_alone() -> None:
     population = Population(frame, 9, 3, 9)
     assert (rule.can_continue(population), rule.heaviest) == (False, inf)
     assert (rule.sum_budget(population), rule.privacy(population, 1)) == (None, None)
-    with pytest.raises(RefusedError, match="cannot continue an earlier epoch"):
+    with pytest.raises(RefusedError, match="cannot continue an earlier registration period"):
         rule.continued(Own(np.ones(4, int)), population, (0.5,))
     assert rule.describe((0.5,)) == repr(rule)
     assert rule.to_json() == '{"local_skew": 0.0, "number": 0}'

@@ -29,7 +29,9 @@ class Appoint(Awaiting):
     @classmethod
     def begin(cls, context: Context, joined: JoinedNodes) -> tuple[Context, "Appoint | Join"]:
         """Ask three of the nodes that joined to be the committee."""
-        context.check_quorum(len(joined.replies), "part of the epoch", None, least=COMMITTEE_SIZE)
+        context.check_quorum(
+            len(joined.replies), "part of the registration period", None, least=COMMITTEE_SIZE
+        )
         members = joined.committee
         if len(members) < COMMITTEE_SIZE:
             context.give_up(
@@ -60,7 +62,7 @@ class Appoint(Awaiting):
             if not has_digest or len(reply.sealed_keys) != sealed:
                 return "no group key"
             if bool(reply.state) != (joined.is_continued and node_id == first):
-                return "no state of the last epoch"
+                return "no state of the last period"
             return None if bool(reply.signature) == are_signed else "wrong number of signatures"
 
         told, report = accept_replies(self.batch, replies, refuse)

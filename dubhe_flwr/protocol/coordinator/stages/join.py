@@ -52,7 +52,7 @@ class Join(Awaiting):
         drawn = tuple(shuffled(present, run.seed, "sample", context.server_round))
         if run.num_refused_epochs:
             context = context.noted(
-                f"Epochs refused in a row: {run.num_refused_epochs}; the next one takes "
+                f"Registrations refused in a row: {run.num_refused_epochs}; the next one takes "
                 f"{num_taken(context)} of {len(present)} nodes, drawn at random."
             )
         # An epoch that fails is not continued, and the next one starts afresh.
@@ -80,7 +80,7 @@ class Join(Awaiting):
             needs_other_committee=False,
         )
         agreed = [n for n in self.drawn if n in accepted and n not in others]
-        context.check_quorum(len(agreed), "part of the epoch", None)
+        context.check_quorum(len(agreed), "part of the registration period", None)
         own_names = {node_id: names[node_id] for node_id in agreed}
         committee = committee_of(context, self.announced, own_names, checks.ranks)
         kept = registering(context, committee, agreed, checks.ranks)

@@ -72,7 +72,7 @@ class Keygen(Awaiting):
 
         def refuse(_node_id: int, reply: KeygenReply) -> str | None:
             if bool(reply.state) != joined.is_continued:
-                return "no state of the last epoch"
+                return "no state of the last period"
             if announced.in_the_clear:
                 return None
             if len(reply.sealed_keys) != sealed_bytes(key_bits) * num_joined:

@@ -51,7 +51,7 @@ def is_refused(context: Context, report: StageReport, *, are_lied_to: bool = Fal
 
 def start_afresh(context: Context) -> tuple[Context, Join]:
     """Register again in the same round, as too few nodes know how the last epoch ended."""
-    note = "No node passed on the state of the last epoch; all nodes register again."
+    note = "No node passed on the state of the last registration period; all nodes register again."
     return Join.begin(context.noted(note))
 
 
@@ -74,8 +74,8 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
     """
     report = refused.report
     context = context.noted(
-        f"{report.num_errors} of {report.sent} nodes refused at {report.stage}; the "
-        "epoch ends and all nodes register again."
+        f"{report.num_errors} of {report.sent} nodes refused at {report.stage}, so all "
+        "nodes register again."
     )
     num_refused = context.run.num_refused_epochs + refused.may_be_a_lie
     context = context.with_run(num_refused_epochs=num_refused, continued=None)

@@ -36,8 +36,8 @@ def test_the_next_epoch_asks_half(settings: dict[str, Any]) -> None:
         *[*registration, *sums],  # of six, four are too many for an agent
     ]
     assert plan.notes == (
-        "12 of 12 nodes refused at settle; the epoch ends and all nodes register again.",
-        "Epochs refused in a row: 1; the next one takes 6 of 12 nodes, drawn at random.",
+        "12 of 12 nodes refused at settle, so all nodes register again.",
+        "Registrations refused in a row: 1; the next one takes 6 of 12 nodes, drawn at random.",
     )
     assert (plan.num_registered, len(plan.participants), plan.fallback) == (6, 4, False)
     assert {type(error) for error in nodes.errors} == {RefusedError}
@@ -80,9 +80,7 @@ def test_a_new_epoch_begins_if_one_side_forgot(who: str) -> None:
     plan = nodes.play(2)
     assert stages_of(plan) == ["participate", *REGISTRATION, "settle", "determine"]
     assert {type(error) for error in nodes.errors} == {StaleMessageError}
-    assert plan.notes == (
-        "12 of 12 nodes refused at participate; the epoch ends and all nodes register again.",
-    )
+    assert plan.notes == ("12 of 12 nodes refused at participate, so all nodes register again.",)
     assert plan.epoch != first.epoch
     assert (plan.num_registered, plan.fallback) == (12, False)
     assert nodes.play(3).notes == ()
