@@ -149,7 +149,7 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         f"{ADVERSARY}price_sums.py::test_without_noise_a_client_shows": (
             "who knows all other clients has an error below 0.1",
         ),
-        SETTING: ("Each epoch has 5 % new clients",),
+        SETTING: ("Each registration has 5 % new clients",),
     },
     "docs/performance.md": {
         f"{PAGE}performance.py::test_the_page_tells_how_rounds_on_real_nodes_compare": (

@@ -36,7 +36,7 @@ _FEDERATIONS: Final[Mapping[str, tuple[_Federation, ...]]] = {
 _EPOCHS: Final = {"full": 10, "small": 2}
 _COLUMNS: Final = (
     "clients, ten classes",
-    "sums in\nan epoch",
+    "sums for a\nregistration",
     "volunteers' distance\nfrom uniform",
     "if all took the\nlatest prices",
     "nodes that spent\ntheir budget",
@@ -116,12 +116,12 @@ def _grid(options: PaperSettings) -> Grid:
 
 def _report(options: PaperSettings, results: Results) -> Section:
     about = (
-        f"Means over {_EPOCHS[options.scale]} epochs that start from the last prices, each with "
-        "5 % new clients and a committee's noise; in brackets, the same clients without the last "
+        f"Means over {_EPOCHS[options.scale]} registrations that start from the last prices, each "
+        "with 5 % new clients and a committee's noise; in brackets, the same clients without the last "
         "prices and with full budgets."
     )
     rows = [_row(federation, of["prices"].values()) for federation, of in results.items()]
-    return Section(_KIND, "Later epochs", [about], [Table("Later epochs", _COLUMNS, rows)])
+    return Section(_KIND, "Later registrations", [about], [Table("Later registrations", _COLUMNS, rows)])
 
 
 def _row(federation: _Federation, of_seeds: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -138,7 +138,7 @@ def _row(federation: _Federation, of_seeds: Iterable[Mapping[str, Any]]) -> list
 
 
 EXPERIMENT: Final = Experiment(
-    "Beyond the paper: sums and balance of epochs that start from the last prices.",
+    "Beyond the paper: sums and balance of registrations that start from the last prices.",
     _grid,
     _report,
     needs_all=True,
