@@ -35,7 +35,6 @@ SAID: Final[dict[str, tuple[Callable[[], Iterable[str]], ...]]] = {
     "apps/deployment/README.md": (said.exchanges,),
     "docs/howto/choose_settings.md": (said.agents, said.coverage, said.local_skew),
     "docs/howto/deploy.md": (said.exchanges,),
-    "docs/howto/operations.md": (said.exchanges,),
 }
 PAPER: Final = "the paper"
 SETTING: Final = "a setting"
