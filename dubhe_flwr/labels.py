@@ -41,7 +41,7 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
     [1, 0, 1, 2]
     """
     if not (isinstance(num_classes, Integral) and num_classes >= 1):
-        raise DataError(f"num_classes={num_classes!r} must be a whole number from 1 up.")
+        raise DataError(f"num_classes={num_classes!r} must be a whole number of at least 1.")
     is_frame = hasattr(data, "columns") and hasattr(data, "__array__")
     if isinstance(data, Mapping) or is_frame:
         raise DataError(
@@ -93,8 +93,8 @@ def labels_of(data: Any, label: str) -> Any:
     if hasattr(data, "tensors"):
         if len(data.tensors) != 2:
             raise DataError(
-                f"A {type(data).__name__} of {len(data.tensors)} tensors: give the one with the "
-                "labels, such as dataset.tensors[1]."
+                f"A {type(data).__name__} has {len(data.tensors)} tensors, not two; give the one "
+                "with the labels, such as dataset.tensors[1]."
             )
         return _flat(data.tensors[1])
     if hasattr(data, "dataset") and (hasattr(data, "indices") or hasattr(data, "sampler")):

@@ -100,7 +100,7 @@ SEVERAL = np.array([[1, 1, 0, 0], [0, 1, 0, 1]])
         ([0.5, 41], r"float64 of shape \(2,\); give whole numbers, one for each"),
         (["41"], r"strings, of shape \(1,\); number the classes from 0"),
         (pd.Series(["41", "2"]), r"strings, of shape \(2,\); number the classes from 0"),
-        (TensorDataset(*TENSORS.tensors, torch.ones(4)), "of 3 tensors: give the one with the lab"),
+        (TensorDataset(*TENSORS.tensors, torch.ones(4)), "has 3 tensors, not two; give the one"),
         (Samples(TENSORS.__getitem__, labels=["cat"]), "of 4 samples has 1 labels; give an array"),
         ([{"label": 41}], r"object of shape \(1,\); give whole numbers"),
         ({"image": [0], "label": [41]}, r"A dict is a batch .* such as batch\['species'\]"),

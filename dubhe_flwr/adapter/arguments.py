@@ -51,7 +51,7 @@ class Options:
             raise SettingsError(f"equal_weights={self.equal_weights!r} must be True or False.")
         if not (isinstance(self.wait_timeout, Real) and 0.0 <= float(self.wait_timeout) < inf):
             raise SettingsError(
-                f"wait_timeout={self.wait_timeout!r} must be a number of seconds from 0 up."
+                f"wait_timeout={self.wait_timeout!r} must be a number of seconds, at least 0."
             )
         seconds = self.stage_timeout  # Flower reads 0 as 12 hours
         if seconds is not None and not (isinstance(seconds, Real) and 0.0 < float(seconds) < inf):
@@ -60,7 +60,7 @@ class Options:
             )
         number = self.expected_nodes
         if number is not None and not (isinstance(number, Integral) and number >= 0):
-            raise SettingsError(f"expected_nodes={number!r} must be a whole number from 0 up.")
+            raise SettingsError(f"expected_nodes={number!r} must be a whole number, at least 0.")
         if not isinstance(self.checkpoint_dir, str | PathLike | None):
             raise SettingsError(
                 f"checkpoint_dir={self.checkpoint_dir!r} must be the path of a folder."

@@ -148,10 +148,10 @@ class Run:
         if self._directory and self._phase < Phase.KEPT:
             raise SettingsError(
                 "checkpoint_dir works only if Dubhe is the outermost strategy: write "
-                "Dubhe(DifferentialPrivacy...(FedAvg())); if you override start, "
-                "initialize_parameters or evaluate, call super(); if the wrapped strategy "
+                "Dubhe(DifferentialPrivacy...(FedAvg())). If you override start, "
+                "initialize_parameters or evaluate, call super(). If the wrapped strategy "
                 "overrides start, have it call evaluate_fn before the first round and after each "
-                "round; and in a training loop of your own, save state_dict() instead."
+                "round. In a training loop of your own, save state_dict() instead."
             )
         if self._directory and self._phase is Phase.KEPT and self.first and self.last is None:
             log(

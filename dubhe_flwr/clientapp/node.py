@@ -201,10 +201,11 @@ class Node(Limits):
 
 
 class DubheMod(Node):
-    """A Flower mod for a ClientApp made from a `client_fn`; everything else passes through.
+    """A Flower mod that answers Dubhe's messages, for a ClientApp with a `client_fn`.
 
-    Make it the first of the app's mods, since mods before it see Dubhe's messages. It takes the
-    arguments of `Node`, above all `label_counts`, and the fields of `Limits`.
+    All other messages pass through. Make it the first of the app's mods, since mods before it see
+    Dubhe's messages. It takes the arguments of `Node`, above all `label_counts`, and the fields of
+    `Limits`.
 
     Examples
     --------

@@ -80,8 +80,8 @@ def gaussian(deviations: ArrayLike, uniform: NDArray[np.float64]) -> NDArray[np.
     deviations : array_like of float, shape (n,)
         Standard deviation of each number.
     uniform : ndarray of float, shape (2, n)
-        Uniform numbers in (0, 1] from which the noise is made. The least possible number in the
-        first row decides how far the noise reaches: 2^-53 gives 8.57 deviations.
+        Uniform numbers in (0, 1] from which the noise is made. The smallest possible number
+        in the first row decides how far the noise reaches: 2^-53 gives 8.57 deviations.
     """
     radius, angle = uniform
     normal = np.sqrt(-2.0 * np.log(radius)) * np.cos(2.0 * np.pi * angle)

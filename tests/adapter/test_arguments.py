@@ -21,17 +21,17 @@ from dubhe_lab.baselines import RandomSelector
     ("change", "sentence"),
     [
         ({"equal_weights": "no"}, r"equal_weights='no' must be True or False"),
-        ({"wait_timeout": -1}, "wait_timeout=-1 must be a number of seconds from 0 up"),
-        ({"wait_timeout": None}, "wait_timeout=None must be a number of seconds from 0 up"),
+        ({"wait_timeout": -1}, "wait_timeout=-1 must be a number of seconds, at least 0"),
+        ({"wait_timeout": None}, "wait_timeout=None must be a number of seconds, at least 0"),
         ({"wait_timeout": float("nan")}, "wait_timeout=nan must be a number of seconds"),
         ({"wait_timeout": float("inf")}, "wait_timeout=inf must be a number of seconds"),
         *(
             ({"stage_timeout": value}, f"stage_timeout={value!r} must be .* above 0, or None")
             for value in (0, -0.5, "60")
         ),
-        ({"expected_nodes": -3}, "expected_nodes=-3 must be a whole number from 0 up"),
-        ({"expected_nodes": "20"}, "expected_nodes='20' must be a whole number from 0 up"),
-        ({"expected_nodes": 2.5}, "expected_nodes=2.5 must be a whole number from 0 up"),
+        ({"expected_nodes": -3}, "expected_nodes=-3 must be a whole number, at least 0"),
+        ({"expected_nodes": "20"}, "expected_nodes='20' must be a whole number, at least 0"),
+        ({"expected_nodes": 2.5}, "expected_nodes=2.5 must be a whole number, at least 0"),
         ({"checkpoint_dir": 5}, "checkpoint_dir=5 must be the path of a folder"),
         ({"min_cohort": 21}, "num_participants=20 is below min_cohort=21"),
         ({"quorums": 5}, r"RecordedDubhe takes no quorums; did you mean quorum\?"),

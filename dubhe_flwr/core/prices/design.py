@@ -170,7 +170,7 @@ class PriceDesign:
         noise = self.deviations(num_clients, opening=opening) * (noise_in_sum**0.5 / num_clients)
         slack = _FARTHEST * noise + 1e-4
         if np.any(means < -slack) or np.any(means > self.largest_weight + slack):
-            raise RefusedError("No nodes can have sent these sums for prices; register again.")
+            raise RefusedError("No nodes can have sent numbers with these sums.")
         if opening:
             opened = opening_of(means, float(noise[0]), self.num_classes, self.largest_weight)
             state = PriceState(1, opening=opened, point=(0.0,) * self.width)

@@ -394,7 +394,7 @@ def test_means_beyond_the_noise_are_refused(value: float, *, fits: bool) -> None
     if fits:
         design.advance(PriceState(), means, 40)
         return
-    with pytest.raises(RefusedError, match="No nodes can have sent"):
+    with pytest.raises(RefusedError, match="No nodes can have sent numbers"):
         design.advance(PriceState(), means, 40)
 
 
