@@ -154,7 +154,7 @@ def test_nodes_with_another_number_of_classes_stay_out() -> None:
 
 def test_the_error_says_why_most_nodes_stay_out() -> None:
     """The error repeats the round's notes, which nobody would see after the run ends."""
-    with pytest.raises(QuorumError, match=r"epoch, fewer .* have 5 classes; .*: node 1 has 3"):
+    with pytest.raises(QuorumError, match=r"period, fewer .* have 5 classes; .*: node 1 has 3"):
         coins(5, 3, 5, 4).play(1)
 
 
