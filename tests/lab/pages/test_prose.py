@@ -90,7 +90,7 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         f"{ADVERSARY}prices.py::test_a_server_that_chooses_its_questions_by_the_answers": (
             "those before: 0.44 to 0.47, and the most frequent class of 77 to 86 %",
-            "they have 0.30 to 0.35, and 83 to 87 %",
+            "they have 0.30 to 0.35, and name the class of 83 to 87 %",
         ),
         f"{ADVERSARY}prices.py::test_the_more_classes_the_less_noise_hides": (
             "they are 0.40 and 84 %, or with the noise of all three members 0.59 and 72 %",
