@@ -117,11 +117,13 @@ def _grid(options: PaperSettings) -> Grid:
 def _report(options: PaperSettings, results: Results) -> Section:
     about = (
         f"Means over {_EPOCHS[options.scale]} registrations that start from the last prices, each "
-        "with 5 % new clients and a committee's noise; in brackets, the same clients without the last "
-        "prices and with full budgets."
+        "with 5 % new clients and a committee's noise; in brackets, the same clients without the "
+        "last prices and with full budgets."
     )
     rows = [_row(federation, of["prices"].values()) for federation, of in results.items()]
-    return Section(_KIND, "Later registrations", [about], [Table("Later registrations", _COLUMNS, rows)])
+    return Section(
+        _KIND, "Later registrations", [about], [Table("Later registrations", _COLUMNS, rows)]
+    )
 
 
 def _row(federation: _Federation, of_seeds: Iterable[Mapping[str, Any]]) -> list[str]:
