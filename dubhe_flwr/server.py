@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 from flwr.app import ArrayRecord
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
@@ -19,7 +19,7 @@ from flwr.server.strategy import Strategy
 from dubhe_flwr.adapter._compat import GridClient, num_rounds_of_callers
 from dubhe_flwr.adapter.selecting import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter.transport import NoticingGrid, is_remote, patience, send_over_grid
-from dubhe_flwr.adapter.wrapped import given_only
+from dubhe_flwr.adapter.wrapped import constant, given_only
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 
@@ -73,7 +73,7 @@ class Selection(Selecting[Strategy], Strategy):
             return []
         clients = _clients_of(client_manager)
         present = [clients[node_id] for node_id in plan.participants if node_id in clients]
-        chosen = SelectedClients(self._noticed(present))
+        chosen = SelectedClients(self._noticed(present)).within(client_manager)
         with given_only(len(present)):
             instructions = self.strategy.configure_fit(plan.server_round, parameters, chosen)
         node_ids = [getattr(client, "node_id", 0) for client, _ in instructions]
@@ -177,8 +177,19 @@ class SelectedClients(SimpleClientManager):
         num_clients: int,
         min_num_clients: int | None = None,
         criterion: Criterion | None = None,
+        **own: object,
     ) -> list[ClientProxy]:
-        """Return all selected clients that meet the criterion, whatever number is asked for."""
-        del num_clients, min_num_clients
+        """Return all selected clients that meet the criterion, whatever else is asked for."""
+        del num_clients, min_num_clients, own
         clients = self.clients.values()
         return [each for each in clients if criterion is None or criterion.select(each)]
+
+    def within(self, other: ClientManager) -> ClientManager:
+        """Return a ClientManager with these clients that shares all else with another one."""
+        # Flower assigns methods to the object, so a method of the class would have no effect.
+        names = ("clients", "num_available", "all", "wait_for", "sample", "__len__")
+        kind = type(other)
+        parts = {name: constant(getattr(self, name)) for name in names}
+        selected: Any = object.__new__(type(kind.__name__, (kind,), parts))
+        selected.__dict__ = vars(other)
+        return cast("ClientManager", selected)

@@ -26,7 +26,13 @@ from dubhe_flwr.adapter.transport import (
     patience,
     send_over_grid,
 )
-from dubhe_flwr.adapter.wrapped import call_start, given_only, layers, training_all_nodes
+from dubhe_flwr.adapter.wrapped import (
+    call_start,
+    constant,
+    given_only,
+    layers,
+    training_all_nodes,
+)
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 
@@ -130,8 +136,8 @@ class Selection(Selecting[Strategy], Strategy):
         """
         kind = type(self.strategy)
         # Properties, since apps assign methods to an object, and these would come before a class's.
-        ours = {name: _constant(getattr(self, name)) for name in (*_METHODS_OF_START, *names)}
-        ours["__reduce_ex__"] = _constant(lambda _protocol: (copy, (self.strategy,)))
+        ours = {name: constant(getattr(self, name)) for name in (*_METHODS_OF_START, *names)}
+        ours["__reduce_ex__"] = constant(lambda _protocol: (copy, (self.strategy,)))
         selecting: Any = object.__new__(type(kind.__name__, (kind,), ours))
         selecting.__dict__ = vars(self.strategy)
         return selecting
@@ -300,11 +306,6 @@ class _SelectedGrid(ForwardingGrid):
                 "configure_train, or raise num_participants."
             )
         return list(self._node_ids)
-
-
-def _constant(value: Any) -> property:
-    """Return a property with this value."""
-    return property(lambda _: value)
 
 
 def _weigh_equally(replies: Iterable[Message], strategy: Strategy) -> None:

@@ -136,6 +136,11 @@ def call_start(start: Callable[..., Any], flowers: Any, *given: Any, **own: Any)
     return start(*given[:num_placed], **own)
 
 
+def constant(value: Any) -> property:
+    """Return a property with this value."""
+    return property(lambda _: value)
+
+
 def min_available(strategy: Any) -> int:
     """Return how many connected nodes a strategy of either API waits for."""
     names = ("min_available_nodes", "min_available_clients")

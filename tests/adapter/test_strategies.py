@@ -21,6 +21,7 @@ from apis import (
 )
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.client.mod import adaptiveclipping_mod, fixedclipping_mod
+from flwr.common import FitIns
 from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.compat.grid_client_proxy import GridClientProxy
 from flwr.serverapp.strategy import strategy_utils
@@ -152,6 +153,29 @@ def test_a_criterion_leaves_out_selected_clients() -> None:
     criterion: Any = SimpleNamespace(select=lambda client: client.node_id % 2)
     found = SelectedClients(clients).sample(99, criterion=criterion)
     assert found == [client for client in clients if client.node_id % 2]
+
+
+def test_a_strategy_may_need_its_own_client_manager() -> None:
+    """It gets one of its class, with its attributes and methods, but with the selected clients."""
+
+    class Manager(SimpleClientManager):
+        rate = 0.5
+
+        def sample(self, *_: Any, phase: str = "") -> Any:
+            raise NotImplementedError(phase)
+
+    class Own(FIT.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def configure_fit(self, _round: int, parameters: Any, manager: Manager) -> Any:
+            assert isinstance(manager, Manager)
+            instruction = FitIns(parameters, {"rate": manager.rate})
+            assert len(manager) == len(manager.all()) == 6
+            return [(client, instruction) for client in manager.sample(2, phase="fit")]
+
+    manager = Manager()
+    manager.clients = managed(FIT.grid()).all()
+    vars(manager)["all"] = manager.all  # as Flower's own loop does
+    made = FIT.dubhe(Own(), **PLAIN).configure_fit(1, initial_parameters(), manager)
+    assert [instruction.config["rate"] for _, instruction in made] == [0.5] * 6
 
 
 def test_a_seed_fixes_the_sets() -> None:
