@@ -32,9 +32,15 @@ _MAY_BE_NONE = frozenset({"accountant", "initial_parameters"})
 def layers(strategy: Any) -> list[Any]:
     """Return a strategy and the strategies it wraps, from the outside in."""
     found = [strategy]
-    while hasattr(inner := getattr(found[-1], "strategy", None), "aggregate_evaluate"):
-        found.append(inner)
+    for layer in found:  # which grows
+        values = [getattr(layer, "strategy", None), *getattr(layer, "__dict__", {}).values()]
+        known = set(map(id, found))
+        found += [each for each in values if _is_strategy(each) and id(each) not in known][:1]
     return found
+
+
+def _is_strategy(value: Any) -> bool:
+    return hasattr(value, "aggregate_evaluate") and not isinstance(value, type)
 
 
 def check_wrapped(strategy: Any, method: str) -> None:

@@ -87,6 +87,10 @@ def test_privacy_wrappers_work_inside(
     """Flower's DP wrappers work inside, with one warning about epsilon; another K is refused."""
     with pytest.raises(SettingsError, match=r"num_sampled_clients=5 .* Dubhe's num_participants=6"):
         api.dubhe(api.private(kind, api.wrapped(), 5))
+    own = api.wrapped()  # a user's own wrapper may keep the strategy in any attribute
+    own.itself, own.kind, own.inner = own, type(own), api.private(kind, api.wrapped(), 5)
+    with pytest.raises(SettingsError, match="num_sampled_clients=5"):
+        api.dubhe(own)
     api.dubhe(api.wrapped())
     assert "dubhe:" not in caplog.text
     strategy = api.dubhe(api.private(kind, api.wrapped()), **PLAIN)
