@@ -307,6 +307,10 @@ class _SelectedGrid(ForwardingGrid):
             )
         return list(self._node_ids)
 
+    def get_nodes(self) -> Any:
+        """Return the selected nodes with all that Flower knows of them, such as their names."""
+        return [node for node in self.other.get_nodes() if node.node_id in self._node_ids]
+
 
 def _weigh_equally(replies: Iterable[Message], strategy: Strategy) -> None:
     """Replace the number of examples in each reply by 1."""

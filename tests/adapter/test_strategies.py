@@ -473,6 +473,14 @@ def test_a_strategy_that_waits_for_other_nodes_ends_the_run(
     assert slowly.get_node_ids() == [1]
 
 
+def test_a_strategy_sees_the_names_of_the_selected_nodes() -> None:
+    """Flower's own Grid knows more of a node than its id."""
+    named: Any = SimpleNamespace(
+        get_nodes=lambda: [SimpleNamespace(node_id=node_id, name="a") for node_id in (1, 2)]
+    )
+    assert [node.name for node in _SelectedGrid(named, [2, 3]).get_nodes()] == ["a"]
+
+
 @in_both_apis
 def test_settings_made_later_reach_the_wrapped_strategy(api: Api) -> None:
     """Many apps set functions on a finished strategy; what is Dubhe's own stays with it."""
