@@ -1,5 +1,6 @@
 """Labels are counted in any kind of data set."""
 
+from collections import UserList
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -69,6 +70,7 @@ TENSORS = TensorDataset(torch.zeros(4, 2), torch.tensor(LABELS))
         Samples(TENSORS.__getitem__, dataset=TensorDataset(torch.ones(6, 1)), idxs=[1, 2, 3, 4]),
         SimpleNamespace(labels=np.array(LABELS)[:, None]),
         Partition(LABELS),
+        UserList(LABELS),  # a sequence that is no array, like a Column of Flower Datasets
         DataLoader(Partition(LABELS)),  # type: ignore[arg-type]
         pd.Series(LABELS, index=[7, 9, 9, 8]),
     ],
