@@ -60,7 +60,7 @@ def federation(
 def encrypted(counts: NDArray[np.int64], found: FederationStudy, seed: int) -> Iterator[Plan]:
     """Yield the rounds of an encrypted run with a study's settings, but another seed."""
     settings = replace(found.arguments, seed=seed, simulation="encrypted", rounds_per_draw=1)
-    return rounds_in_memory(Coordinator(settings), simulated_nodes(counts, settings.key_bits))
+    return rounds_in_memory(Coordinator(settings), simulated_nodes(counts))
 
 
 def distances(
@@ -325,6 +325,15 @@ def test_invalid_arguments_are_refused(given: dict[str, Any], sentence: str) -> 
     """Invalid arguments are refused in one sentence before anything is selected."""
     with pytest.raises(SettingsError, match="".join(sentence.split("?"))):
         study(SKEWED, **given)
+
+
+@pytest.mark.usefixtures("balance_only")
+def test_a_study_takes_settings_that_real_nodes_must_allow() -> None:
+    """Nodes of a study have no limits, so that cohorts of two and long keys can be studied."""
+    found = study(
+        np.diag([8, 8, 8, 8]), num_participants=2, min_cohort=2, rule=Paper((1, 4)), key_bits=4608
+    )
+    assert found.methods["dubhe"].distance == 1.0
 
 
 def test_a_single_class_leaves_nothing_to_balance() -> None:

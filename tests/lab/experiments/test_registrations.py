@@ -78,7 +78,7 @@ def test_clients_are_selected_as_often_as_by_the_protocol() -> None:
     Two sets of six registrations through the protocol correlate by 0.96 or more.
     """
     counts = federation(50)
-    nodes = simulated_nodes(counts, SETTINGS.key_bits)
+    nodes = simulated_nodes(counts)
     by_protocol, in_the_clear = np.zeros((2, 50))
     for seed in range(6):
         plans = islice(rounds_in_memory(Coordinator(replace(SETTINGS, seed=seed)), nodes), 20)

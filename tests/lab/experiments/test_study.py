@@ -39,7 +39,7 @@ def dubhe_at_full_size(**given: Any) -> tuple[float, float]:
     """Return EMD* and coverage for N=1000, K=20, rho=10, EMD 1.5 over 40 rounds, by default."""
     settings = StudySettings.of(**{"num_rounds": 40, **given})  # with one registration
     federation = draw_federation(settings)
-    nodes = simulated_nodes(federation.label_counts, settings.selection.key_bits)
+    nodes = simulated_nodes(federation.label_counts)
     # The same sets as with one draw per round, in a quarter of the time.
     server = Coordinator(replace(settings.protocol_settings(), rounds_per_draw=20))
     plans = rounds_in_memory(server, nodes)

@@ -117,7 +117,7 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
         "dubhe": Coordinator(simulated),
         "greedy": GreedySelector(simulated.num_participants, weighted, simulated.seed),
     }
-    nodes = simulated_nodes(counts, settings.key_bits)
+    nodes = simulated_nodes(counts)
     rounds = {name: rounds_in_memory(selector, nodes) for name, selector in selectors.items()}
     is_noisy = has_lasting_noise(simulated, counts)
     # Where noise lasts, other registrations show Dubhe's balance; half the rounds show its cost.
@@ -257,7 +257,7 @@ def _costs(
     plans: Sequence[Plan], counts: NDArray[np.int64], settings: DubheArguments
 ) -> dict[str, Cost]:
     """Return the cost of a round with a registration, and of one without."""
-    some = simulated_nodes(counts[: max(_TIMED, settings.num_participants)], settings.key_bits)
+    some = simulated_nodes(counts[: max(_TIMED, settings.num_participants)])
     encrypted = Coordinator(replace(settings, simulation="encrypted"))
     seconds: dict[ClientSession, float] = defaultdict(float)
 

@@ -17,6 +17,7 @@ from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.simulated_nodes import answer
+from dubhe_flwr.protocol.wire.terms import MAX_KEY_BITS
 from dubhe_lab.baselines import (
     ActiveSelector,
     FedCbsSelector,
@@ -99,7 +100,7 @@ def study(
     )
     for method in methods:
         selector = selector_of(method, settings, federation)
-        nodes = simulated_nodes(federation.label_counts, settings.selection.key_bits)
+        nodes = simulated_nodes(federation.label_counts)
         rounds = rounds_in_memory(selector, nodes, partial(on_answer, method))
         plans, began = [], time.perf_counter()
         for plan in islice(rounds, settings.num_rounds):
@@ -136,14 +137,16 @@ def _result(
     )
 
 
-def simulated_nodes(label_counts: NDArray[np.int64], key_bits: int) -> list[NodePolicy]:
-    """Return one node per row of label counts, with the row number as alias."""
+def simulated_nodes(label_counts: NDArray[np.int64]) -> list[NodePolicy]:
+    """Return one node per row of label counts, with the row number as alias and no limits."""
     return [
         NodePolicy(
             label_counts=partial(np.array, own),
             alias=str(row),
             simulated=True,
-            min_key_bits=min(NodePolicy.min_key_bits, key_bits),
+            min_cohort=1,
+            min_key_bits=1,
+            max_key_bits=MAX_KEY_BITS,
         )
         for row, own in enumerate(label_counts)
     ]
