@@ -299,6 +299,15 @@ def test_the_cost_is_the_median_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.costs["without one"].node_seconds == 0.1  # one draw in ten rounds
 
 
+def test_the_cost_is_measured_among_fewer_nodes_than_the_quorum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A quorum is for the federation, not for the twenty nodes that measure the costs."""
+    monkeypatch.setattr("dubhe_lab.experiments.my_federation._swept", lambda *_: {})
+    found = study(np.diag([8] * 25), num_participants=3, quorum=25, key_bits=512)
+    assert found.costs["with a registration"].messages > 25
+
+
 @pytest.mark.usefixtures("balance_only")
 def test_sizes_count_as_the_strategy_weighs_them() -> None:
     """A large client outweighs small ones, unless clients have equal weights."""
