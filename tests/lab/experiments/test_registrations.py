@@ -131,3 +131,27 @@ def test_each_registration_of_a_large_federation_is_of_a_sample(
     monkeypatch.setattr("dubhe_lab.experiments.my_federation._ROUNDS", 100)
     found = study(federation(600), num_participants=10, max_registered=60, key_bits=512)
     assert 0.06 < found.methods["dubhe"].coverage < 0.1  # .27 if all registered, .04 in one sample
+
+
+@pytest.mark.parametrize(("concentration", "is_closer"), [(1.0, True), (10.0, False)])
+def test_the_federations_own_mix_is_met_within_the_noise(
+    concentration: float, *, is_closer: bool
+) -> None:
+    """With `target="own"`, rounds gain if clients differ a lot, but an error always lasts."""
+    rng = np.random.default_rng(0)
+    mixes = rng.dirichlet(np.geomspace(0.1, 0.01, 10) * 4 * concentration, size=150)
+    counts = np.array([rng.multinomial(80, mix) for mix in mixes])
+    shares, own = counts / 80, counts.sum(axis=0) / counts.sum()
+    settings = replace(SETTINGS, rule=Prices(target="own"), equal_weights=True)
+    rounds, errors = [], []
+    for settled in islice(registrations(settings, counts, rng), 12):
+        chances = np.array([each.probability for each in settled])
+        errors.append(np.abs(chances @ shares / chances.sum() - own).sum())
+        rounds += islice(drawn_rounds(settings, settled, rng), 20)
+    at_random = [rng.choice(150, 20, replace=False) for _ in rounds]
+    by_price, by_chance = (
+        np.mean([np.abs(shares[each].mean(axis=0) - own).sum() for each in some])
+        for some in (rounds, at_random)
+    )
+    assert (by_price < by_chance) == is_closer
+    assert np.mean(errors) > 0.08  # random selection has none
