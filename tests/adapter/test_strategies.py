@@ -5,6 +5,7 @@ import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -88,7 +89,8 @@ def test_privacy_wrappers_work_inside(
     with pytest.raises(SettingsError, match=r"num_sampled_clients=5 .* Dubhe's num_participants=6"):
         api.dubhe(api.private(kind, api.wrapped(), 5))
     own = api.wrapped()  # a user's own wrapper may keep the strategy in any attribute
-    own.itself, own.kind, own.inner = own, type(own), api.private(kind, api.wrapped(), 5)
+    own.itself, own.kind, own.log = own, type(own), MagicMock()
+    own.inner = api.private(kind, api.wrapped(), 5)
     with pytest.raises(SettingsError, match="num_sampled_clients=5"):
         api.dubhe(own)
     api.dubhe(api.wrapped())
