@@ -95,6 +95,8 @@ class Selection(Selecting[Strategy], Strategy):
         server_round: int,
         results: list[tuple[ClientProxy, FitRes]],
         failures: list[tuple[ClientProxy, FitRes] | BaseException],
+        *own: Any,
+        **named: Any,
     ) -> tuple[Parameters | None, dict[str, Scalar]]:
         """Have the wrapped strategy aggregate in the plan's order, with equal weights if set."""
         server_round, results = self.driver.training_ends(
@@ -103,8 +105,10 @@ class Selection(Selecting[Strategy], Strategy):
         self.driver.metrics["selection-clients"] = len(results)
         if self.driver.options.equal_weights:
             results = [(client, replace(result, num_examples=1)) for client, result in results]
-        parameters, metrics = self.strategy.aggregate_fit(server_round, results, failures)
-        return parameters, {**metrics, **self.driver.metrics}
+        # An app with its own Server may pass further arguments, and expect further values.
+        aggregate: Any = self.strategy.aggregate_fit
+        parameters, metrics, *more = aggregate(server_round, results, failures, *own, **named)
+        return parameters, {**metrics, **self.driver.metrics}, *more
 
     def configure_evaluate(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager

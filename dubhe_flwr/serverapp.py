@@ -189,8 +189,15 @@ class Selection(Selecting[Strategy], Strategy):
             lambda: patience(grid),
         )
 
+    # An app whose strategy has its own start may pass further arguments to these methods.
     def configure_train(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+        self,
+        server_round: int,
+        arrays: ArrayRecord,
+        config: ConfigRecord,
+        grid: Grid,
+        *own: Any,
+        **named: Any,
     ) -> Iterable[Message]:
         """Select the nodes, and have the wrapped strategy make their messages."""
         self._check_callers()
@@ -200,14 +207,14 @@ class Selection(Selecting[Strategy], Strategy):
         selected = _SelectedGrid(grid, plan.participants)
         num_nodes = len(plan.participants)
         with given_only(num_nodes), training_all_nodes(self.strategy, num_nodes):
-            made = self.strategy.configure_train(plan.server_round, arrays, config, selected)
-            messages = list(made)
+            configure: Any = self.strategy.configure_train
+            messages = list(configure(plan.server_round, arrays, config, selected, *own, **named))
         node_ids = [message.metadata.dst_node_id for message in messages]
         self.driver.training_begins(node_ids, plan.participants)
         return messages
 
     def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
+        self, server_round: int, replies: Iterable[Message], *own: Any, **named: Any
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Have the wrapped strategy aggregate in the plan's order, with equal weights if set."""
         server_round, in_order = self.driver.training_ends(
@@ -219,27 +226,25 @@ class Selection(Selecting[Strategy], Strategy):
             return None, MetricRecord({**self.driver.metrics})
         if self.driver.options.equal_weights:
             _weigh_equally(in_order, self.strategy)
-        # A strategy with its own start may return more than two values, or a plain dictionary.
-        found: Any = self.strategy.aggregate_train(server_round, in_order)
-        arrays, metrics, *more = found
+        # Such a strategy may also return more than two values, or a plain dictionary.
+        aggregate: Any = self.strategy.aggregate_train
+        arrays, metrics, *more = aggregate(server_round, in_order, *own, **named)
         told: Any = {**(metrics or {}), **self.driver.metrics}
         if isinstance(metrics, MetricRecord | None):
             told = MetricRecord(told)
         return arrays, told, *more
 
-    def configure_evaluate(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
+    def configure_evaluate(self, server_round: int, *given: Any, **named: Any) -> Iterable[Message]:
         """Have the wrapped strategy configure evaluation."""
         server_round = self.driver.round_in_run(server_round)
-        return self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        return self.strategy.configure_evaluate(server_round, *given, **named)
 
     def aggregate_evaluate(
-        self, server_round: int, replies: Iterable[Message]
+        self, server_round: int, *given: Any, **named: Any
     ) -> MetricRecord | None:
         """Have the wrapped strategy aggregate the evaluation."""
         server_round = self.driver.round_in_run(server_round)
-        return self.strategy.aggregate_evaluate(server_round, replies)
+        return self.strategy.aggregate_evaluate(server_round, *given, **named)
 
     def description(self) -> list[str]:
         """Return the lines that show an operator how nodes are selected."""

@@ -657,22 +657,38 @@ def test_a_method_may_pickle_the_strategy() -> None:
     assert loaded.fraction_evaluate == 0.25
 
 
-def test_a_strategy_returns_more_than_metrics() -> None:
-    """What the wrapped strategy's aggregation returns reaches its own start."""
+def test_methods_may_take_and_return_more_than_flowers() -> None:
+    """A strategy's own start passes on what its methods want, and gets what they return."""
 
     class Talkative(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
         def start(self, grid: Any, model: Any, *_: Any) -> Any:
-            messages = self.configure_train(1, model, ConfigRecord(), grid)
-            return self.aggregate_train(1, grid.send_and_receive(messages))
+            messages = self.configure_train(1, model, ConfigRecord(), grid, 4, rate=5)
+            assert self.configure_evaluate(1, model, ConfigRecord(), grid, 7) == 7
+            assert self.aggregate_evaluate(1, [], rate=8) == 8
+            return self.aggregate_train(1, grid.send_and_receive(messages), "more", note="text")
 
-        def aggregate_train(self, *given: Any) -> Any:
-            arrays, metrics = super().aggregate_train(*given)
-            return arrays, {**metrics, "note": "text"}, "more"
+        def configure_train(self, *given: Any, rate: int) -> Any:
+            assert (given[4], rate) == (4, 5)
+            return super().configure_train(*given[:4])
+
+        def aggregate_train(self, server_round: int, replies: Any, more: str, note: str) -> Any:
+            arrays, metrics = super().aggregate_train(server_round, replies)
+            return arrays, {**metrics, "note": note}, more
+
+        def configure_evaluate(self, *given: Any) -> Any:
+            return given[4]
+
+        def aggregate_evaluate(self, *_: Any, rate: int) -> Any:
+            return rate
 
     result: Any = TRAIN.dubhe(Talkative(), **PLAIN).start(TRAIN.grid(), ArrayRecord(MODEL))
     assert result[1]["note"] == "text"
     assert result[1]["selection-clients"] == 6
     assert result[2:] == ("more",)
+    own = SimpleNamespace(aggregate_fit=lambda *given: (given[0], {}, given[3]))
+    strategy = FIT.dubhe(**PLAIN)
+    strategy.strategy = own  # an app's own Server may do the same
+    assert strategy.aggregate_fit(1, [], [], "more")[2:] == ("more",)
 
 
 def test_a_custom_start_may_call_super(tmp_path: Path) -> None:
