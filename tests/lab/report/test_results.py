@@ -1,6 +1,7 @@
 """Results files hold all findings under stable names, with summary figures."""
 
 import json
+import math
 import os
 from dataclasses import fields, replace
 from pathlib import Path
@@ -60,6 +61,13 @@ def test_the_names_in_a_file_stay() -> None:
         "emd", "local_emd", "class_proportions", "coverage", "coverage_100", "effective_clients",
         "seconds", "messages", "bytes_up", "bytes_down", "notes", "privacy", "fallback_rounds",
     }  # fmt: skip
+
+
+def test_a_model_that_diverges_leaves_a_file_that_any_reader_takes() -> None:
+    """JSON has no infinity, so a loss that is not finite is null in a file."""
+    result = replace(method_result("dubhe"), loss=(2.3, math.inf, math.nan, None))
+    told = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert MethodResult.from_dict(told).loss == (2.3, None, None, None)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=40))

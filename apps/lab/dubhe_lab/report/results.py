@@ -160,7 +160,7 @@ class MethodResult(Selected):
         Rounds of training.
     accuracy, loss : tuple of float or None, length num_rounds + 1
         On the test set, beginning with the initial model. None stands for a round without an
-        evaluation.
+        evaluation, and in a file also for a loss that is not finite.
     balanced_accuracy, worst_recall : tuple of float or None, length num_rounds + 1
         Mean and lowest recall of all classes, in the same form; empty in files that lack them.
     selection_seconds, training_seconds : float
@@ -202,7 +202,8 @@ class MethodResult(Selected):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary figures and all fields."""
-        return {"final_accuracy": self.final_accuracy} | super().to_dict()
+        loss = tuple(of if of is None or math.isfinite(of) else None for of in self.loss)
+        return {"final_accuracy": self.final_accuracy} | super().to_dict() | {"loss": loss}
 
 
 @dataclass(frozen=True, kw_only=True)
