@@ -286,7 +286,7 @@ def test_a_stopped_study_keeps_finished_methods(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(study, "study_progress", lambda *_: nullcontext((stop, tell_nobody)))
-    path = tmp_path / "found.json"
+    path = tmp_path / "[found[" / "].json"  # for Rich, [/...] ends a style
     ended = call("study", "--num-clients", "40", "--num-rounds", "2", "--json", str(path))
     assert ended.code == 130
     kept = json.loads(path.read_text())["methods"] if path.exists() else {}
@@ -297,10 +297,11 @@ def test_a_stopped_study_keeps_finished_methods(
 
 def test_results_of_other_settings_are_not_overwritten(tmp_path: Path) -> None:
     """Other results are replaced only with --overwrite; more methods are added to the file."""
-    base = ["compare", *SMALL_OPTIONS, "--rounds", "1", "--no-figures", "--out", str(tmp_path)]
+    folder = tmp_path / "[seed[" / "]"  # for Rich, [/...] ends a style
+    base = ["compare", *SMALL_OPTIONS, "--rounds", "1", "--no-figures", "--out", str(folder)]
     assert call(*base, "--methods", "random").code == 0
-    assert call(*base, "--methods", "greedy").code == 0
-    kept = tmp_path / "results.json"
+    kept = folder / "results.json"
+    assert f"Already in {kept}: random." in call(*base, "--methods", "greedy").out
     assert list(json.loads(kept.read_text())["methods"]) == ["random", "greedy"]
     refused = call(*base, "--methods", "random", "--seed", "4")
     assert refused.code == 2

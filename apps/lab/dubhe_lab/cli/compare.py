@@ -60,7 +60,8 @@ def _compare(
         kept.path.unlink(missing_ok=True)
     if finished := kept.finished():
         names = ", ".join(finished)
-        console.print(f"Already in {kept.path}: {names}.", highlight=False, soft_wrap=True)
+        sentence = f"Already in {kept.path}: {names}."
+        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
     try:
         with compare_progress(console, settings) as update:
             # Imported here because torch is an extra and slow: the progress bar shows first.
@@ -72,7 +73,7 @@ def _compare(
     except KeyboardInterrupt:
         names = ", ".join(kept.finished()) or "no method yet"
         sentence = f"Stopped. {kept.path} holds {names}; run the same command again to continue."
-        console.print(sentence, highlight=False, soft_wrap=True)
+        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
     console.print(summary_table(results).for_terminal())
     console.print(summary_sentence(results), highlight=False)

@@ -98,7 +98,7 @@ def _study(
     except KeyboardInterrupt:
         names = ", ".join(found[-1].methods) if found else "no method yet"
         sentence = f"Stopped. {json or 'No file'} holds the finished methods: {names}."
-        console.print(sentence, highlight=False, soft_wrap=True)
+        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
     if figure is not None:
         save_study_figure(results, figure)
