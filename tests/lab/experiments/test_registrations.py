@@ -143,7 +143,7 @@ def test_the_federations_own_mix_is_met_within_the_noise(
     counts = np.array([rng.multinomial(80, mix) for mix in mixes])
     shares, own = counts / 80, counts.sum(axis=0) / counts.sum()
     settings = replace(SETTINGS, rule=Prices(target="own"), equal_weights=True)
-    rounds, errors = [], []
+    rounds, errors = list[list[int]](), list[float]()
     for settled in islice(registrations(settings, counts, rng), 12):
         chances = np.array([each.probability for each in settled])
         errors.append(np.abs(chances @ shares / chances.sum() - own).sum())
