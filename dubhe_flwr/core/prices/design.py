@@ -282,7 +282,7 @@ class PriceDesign:
 
 
 def ample(num_participants: int) -> int:
-    """Return K plus a standard deviation, so that most draws have at least K volunteers.
+    """Return K plus a standard deviation, so that without noise most draws have K volunteers.
 
     With K volunteers on average, half of the draws would have to be filled up at random.
 
