@@ -167,7 +167,7 @@ def given_only(num_nodes: int) -> Iterator[None]:
 
 @contextmanager
 def training_all_nodes(strategy: Any, num_nodes: int) -> Iterator[None]:
-    """Let a Message API strategy train all nodes of its Grid.
+    """Let a Message API strategy train all nodes of its Grid, or none if its fraction is 0.
 
     Afterwards the strategy has its own settings again, and keeps those that it assigned itself.
     """
@@ -177,6 +177,8 @@ def training_all_nodes(strategy: Any, num_nodes: int) -> Iterator[None]:
         "min_available_nodes": num_nodes,
     }
     found = [vars(layer) for layer in layers(strategy)]
+    if any(each.get("fraction_train") == 0.0 for each in found):  # Flower then only evaluates
+        wanted = {}
     own = [{name: each[name] for name in wanted.keys() & each} for each in found]
     for each, settings in zip(found, own, strict=True):
         each.update({name: wanted[name] for name in settings})

@@ -241,6 +241,17 @@ def test_the_users_strategy_keeps_its_settings() -> None:
     assert grid.got("evaluate", NUM_NODES) == [list(range(NUM_NODES))] * 2
 
 
+def test_a_round_only_evaluates_if_the_fraction_of_training_nodes_is_0(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Flower logs that it skips the training, and does; this is no resampling."""
+    strategy, grid = TRAIN.dubhe(TRAIN.wrapped(fraction_train=0.0), **PLAIN), TRAIN.grid()
+    TRAIN.run(strategy, grid, 1)
+    assert "Federated training will be skipped" in caplog.text
+    assert not grid.got("train")
+    assert "the wrapped strategy" not in caplog.text
+
+
 @in_both_apis
 @pytest.mark.parametrize("fraction", [0.0, 1.0])
 def test_the_wrapped_strategy_evaluates(api: Api, fraction: float) -> None:
