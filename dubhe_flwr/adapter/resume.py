@@ -103,7 +103,7 @@ class Run:
         values = check_saved(saved, kinds, "state")
         state = self._selector.load_state_dict(values["selector"])
         restore_state(self._wrapped, values["wrapped"])
-        self.state = state
+        self.state, self.plan = state, None
         self.rounds_done = self.first = values["round"]
         self._phase = min(self._phase, Phase.KEPT)
 
@@ -126,9 +126,10 @@ class Run:
         """Begin a run; return the checkpoint's model, or None without a checkpoint.
 
         Discards the state of any earlier run of this object, since its nodes may have changed or
-        left. Raises `CheckpointError` if the model is foreign: of the type in Flower's other API.
+        left. A state that was loaded stays if its first round failed. Raises `CheckpointError` if
+        the model is foreign: of the type in Flower's other API.
         """
-        if self._phase is Phase.TRAINING:
+        if self._phase is Phase.TRAINING and (self.plan is not None or not self.first):
             log(WARNING, _STARTS_AGAIN)
             self._forget()
         self._look()

@@ -209,6 +209,18 @@ def test_a_second_run_begins_anew(
     assert strategy.rounds_done == 3
 
 
+def test_a_resumed_run_may_begin_its_first_round_again(api: Api) -> None:
+    """A round that failed, for instance because no node was connected, forgets no loaded state."""
+    strategy, grid = api.dubhe(wait_timeout=0), api.grid()
+    strategy.load_state_dict({**strategy.state_dict(), "round": 2})
+    grid.get_node_ids = list
+    with pytest.raises(SettingsError, match="connect more"):
+        api.run(strategy, grid, 3)
+    del grid.get_node_ids
+    api.run(strategy, grid, 3)
+    assert [plan.server_round for plan in strategy.plans] == [3]
+
+
 def test_a_second_run_goes_on_from_the_checkpoint(
     api: Api, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
