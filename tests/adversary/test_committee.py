@@ -647,18 +647,28 @@ class TestALie:
             plan = nodes.play(1, present)
             assert (plan.fallback, joins_in(plan) <= 5) == (False, True)
 
-    def test_garbage_spends_the_budgets_of_all(self) -> None:
-        """Each registration that it spoils is a first one, which costs a ninth of the budget."""
+    @pytest.mark.parametrize(
+        ("stage", "field", "num_sums"),
+        [(Stage.REGISTER, "registration", 1), (Stage.SETTLE, "contribution", 2)],
+    )
+    def test_garbage_spends_the_budgets_of_all(
+        self, stage: Stage, field: str, num_sums: int
+    ) -> None:
+        """A spoilt registration costs all that nodes contributed to; in the next there are too few.
+
+        The sums before the garbage were read, but `Plan.privacy` does not count them.
+        """
         nodes = federation()
-        alter(nodes, Stage.REGISTER, garbage("registration"), [nodes.ids[15]])
-        nodes.deliver(nodes.until(Stage.SETTLE))
+        alter(nodes, stage, garbage(field), [nodes.ids[15]])
+        plan = nodes.play(1)
         spent = [nodes.session(node_id).memory.budget.spent for node_id in nodes.ids]
-        assert spent == pytest.approx([1 / 9] * N)
+        assert spent == pytest.approx([num_sums / 9] * N)
+        assert plan.privacy is None
 
 
 def garbage(field: str) -> Callable[[Any], Fields]:
     """Return how a node lies that changes a field, unless it is empty."""
-    return lambda reply: {**reply, field: reply[field] and flipped(reply[field])}
+    return lambda reply: {**reply, field: flipped(reply[field])} if reply.get(field) else reply
 
 
 def noise_of_members(monkeypatch: pytest.MonkeyPatch) -> list[float]:
