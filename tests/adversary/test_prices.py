@@ -98,7 +98,7 @@ def share_named(logs: Floats, prior: Floats, labels: Floats) -> float:
 
 
 Question = tuple[PriceDesign, PriceState]
-FEW_CLASSES = {
+FEW_CLASSES: dict[int, list[tuple[tuple[int, ...], float, float, float]]] = {
     2: [((0, 1), 0.5, 3.0, 0.9), ((1, 0), 0.2, 1.0, 0.6), ((0, 1), 1.0, 3.0, 0.9)],
     3: [((2, 0, 1), 0.5, 4.0, 0.73), ((1, 0, 2), 0.5, 2.0, 0.53), ((2, 1, 0), 0.3, 1.0, 0.43)],
     5: [
@@ -138,7 +138,7 @@ def question(
     return warm, warm.advance(restored, claimed, N, 3.0)
 
 
-def seen(yes: Floats, num_draws: int, found: Floats, above: Floats, below: Floats) -> Floats:
+def seen(yes: NDArray[Any], num_draws: int, found: Floats, above: Floats, below: Floats) -> Floats:
     """Return the logarithm of how likely labels with these P, between two levels, say yes so often.
 
     `yes` has the shape (M, 1), the others (J,), the result (M, J).
