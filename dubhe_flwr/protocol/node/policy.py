@@ -228,7 +228,7 @@ def _read(  # noqa: PLR0911 - one for each fault
             fixed_point_distribution(counts)
             return counts
     warn_once(
-        "dubhe: label_counts returned %s of shape %s, but must return one int from 0 up for "
+        "dubhe: label_counts returned %s of shape %s, but must return an int of at least 0 for "
         "each of two or more classes, with a total below 2^42, as count_labels(labels, "
         "num_classes) does; the node stays out.",
         counts.dtype,

@@ -61,8 +61,8 @@ def test_invalid_label_counts_keep_a_node_out(counts: Any) -> None:
 @pytest.mark.parametrize(
     ("node", "said"),
     [
-        (policy([41.5, 42.0, 43.0]), "returned float64 of shape (3,), but must return one int"),
-        (policy([True] * 3), "returned bool of shape (3,), but must return one int"),
+        (policy([41.5, 42.0, 43.0]), "returned float64 of shape (3,), but must return an int"),
+        (policy([True] * 3), "returned bool of shape (3,), but must return an int"),
         (
             policy([41, 42, 43, 44]),
             "returned 4 numbers for 3 classes, but must return the number of samples of each",
