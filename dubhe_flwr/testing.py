@@ -66,8 +66,8 @@ class Fault:
 
     Examples
     --------
-    >>> Fault("kill", stages="keygen", times=1).struck
-    ('keygen',)
+    >>> Fault("kill", stages="appoint", times=1).struck
+    ('appoint',)
     """
 
     kind: FaultKind

@@ -5,8 +5,6 @@ One ciphertext therefore carries many counters side by side. Each slot is wide e
 largest possible sum, so no slot can overflow into the next one.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -180,12 +178,3 @@ class Layout:
                 raise DecryptionError
             slots += [(plaintext >> (index * width)) & mask for index in range(num_here)]
         return field.check_sum(np.array(slots, dtype=np.int64), num_addends)
-
-    def digest(self) -> bytes:
-        """Return the SHA-256 digest of the layout, which is bound into the context of an epoch."""
-        description = {
-            "key_bits": self.key_bits,
-            "max_clients": self.max_clients,
-            "fields": [[name, slots.number, slots.largest] for name, slots in self.fields.items()],
-        }
-        return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).digest()

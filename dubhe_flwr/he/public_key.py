@@ -4,7 +4,6 @@ Ciphertexts travel as fixed-length big-endian bytes. phe validates nothing, so e
 arrives is checked here. A *vector* is one or more ciphertexts put end to end.
 """
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -84,10 +83,6 @@ class PublicKey:
         if len(data) * 8 != key_bits or n.bit_length() != key_bits or n % 2 == 0:
             raise MalformedMessageError(f"The modulus is not an odd number of {key_bits} bits.")
         return cls(n)
-
-    def digest(self) -> bytes:
-        """Return the SHA-256 digest of the modulus."""
-        return hashlib.sha256(self.to_bytes()).digest()
 
     def parse(self, vector: bytes, num_ciphertexts: int = 1) -> list[gmpy2.mpz]:
         """Read a vector of ciphertexts, checking length and range but not invertibility.

@@ -80,17 +80,20 @@ def test_an_agent_that_gives_most_nodes_no_key(num_opening: int) -> None:
         sealed = reply["sealed-keys"]
         return {**reply, "sealed-keys": sealed[: 80 * num_opening].ljust(len(sealed), b"\0")}
 
-    alter(nodes, "keygen", garble, [first])
+    alter(nodes, "appoint", garble, [first])
     plan = nodes.play(1)
-    assert asked(nodes, "keygen") == [first, second]
+    assert asked(nodes, "appoint") == [first, second]
     assert (plan.num_registered, len(plan.participants)) == (12, 4)
     name = nodes.ids.index(first)
+    complaining = ", ".join(map(str, range(num_opening, 12)))
+    lied = "sealed no usable key for them: either it or they are lying."
     assert plan.notes == (
+        f"According to nodes {complaining}, node {name} {lied}",
         f"No sum can be opened because of node {name}; all nodes register again.",
     )
     assert stages_of(plan).count("register") == 2
     nodes = federation()
-    alter(nodes, "keygen", garble)
+    alter(nodes, "appoint", garble)
     if num_opening:  # if all agents do it, the run goes on with these nodes
         assert nodes.play(1).num_registered == num_opening
         return

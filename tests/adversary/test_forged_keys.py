@@ -21,7 +21,7 @@ from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.memory import REMEMBERED_EPOCHS, Membership
-from dubhe_flwr.protocol.vaults.paillier import sealing_info
+from dubhe_flwr.protocol.wire.envelope import read_request
 
 Nodes = Federation[CoordinatorState]
 
@@ -31,11 +31,12 @@ def untrusted(nodes: Nodes) -> list[str]:
     return [str(error) for error in nodes.errors if isinstance(error, UntrustedError)]
 
 
-def sealed_anew(node: Membership, key: SecretKey, agent: bytes) -> bytes:
-    """Seal a key to a node as the agent would."""
+def sealed_anew(node: Membership, key: SecretKey, told: Fields) -> Fields:
+    """Return a request to register with a key that is sealed as the agent would."""
     own = RecipientKey.from_bytes(node.delivery_key).public_bytes
-    digest = paillier(node.terms).layout.digest()
-    return seal(key.to_bytes(), own, sealing_info(node.epoch, agent, key.public_key, digest, own))
+    request: Any = read_request(told)[1]
+    statement = paillier(node.terms).statement(node.epoch, request, own, 0)
+    return {**told, "sealed-key": seal(key.to_bytes(), own, statement)}
 
 
 @pytest.mark.parametrize("pinned", [True, False])
@@ -47,14 +48,8 @@ def test_recipients_find_a_server_that_plays_the_agent(pinned: bool) -> None:
     def play_the_agent(stage: str, node_id: int, request: Fields) -> Fields:
         if stage != Stage.REGISTER:
             return request
-        place = joined(nodes, node_id)
-        sealed = sealed_anew(place, own_key, own.public_bytes)
-        return {
-            **request,
-            "key.modulus": own_key.public_key.to_bytes(),
-            "key.agent-public-key": own.public_bytes,
-            "key.sealed-key": sealed,
-        }
+        made = {"public": own_key.public_key.to_bytes(), "opener-keys": own.public_bytes}
+        return sealed_anew(joined(nodes, node_id), own_key, {**request, **made})
 
     nodes.alter_request = play_the_agent
     nodes.deliver(nodes.until(Stage.REGISTER))
@@ -64,7 +59,7 @@ def test_recipients_find_a_server_that_plays_the_agent(pinned: bool) -> None:
 
 @pytest.mark.parametrize("pinned", [True, False])
 def test_a_wrong_number_of_nodes(pinned: bool) -> None:
-    """Nodes with pinned keys learn the number from the agent; others believe the server.
+    """The agent's key does not open with another number; with pinned keys, it is signed, too.
 
     With a larger one, an agent would decrypt more sums, and sums over all clients.
     """
@@ -73,8 +68,8 @@ def test_a_wrong_number_of_nodes(pinned: bool) -> None:
         {**request, "num-joined": 1000} if stage == Stage.REGISTER else request
     )
     nodes.deliver(nodes.until(Stage.REGISTER))
-    assert len(untrusted(nodes)) == len(nodes.errors) == NUM_CLIENTS * pinned
-    assert all((joined(nodes, n).registered is None) == pinned for n in nodes.ids)
+    assert (len(untrusted(nodes)), len(nodes.errors)) == (NUM_CLIENTS * pinned, NUM_CLIENTS)
+    assert all(joined(nodes, n).registered is None for n in nodes.ids)
 
 
 @pytest.mark.parametrize("forgets", ["many epochs", "everything"])
@@ -98,12 +93,9 @@ def test_a_leaked_key_of_an_old_epoch_opens_nothing(forgets: str, pinned: bool) 
                 nodes.session(node_id).handle(join)
             nodes.handle(node_id, {**join, "epoch": bytes([number]) * 16})
     nodes.handle(node_id, join)
-    place, agent = joined(nodes, node_id), old["key.agent-public-key"]
-    assert isinstance(agent, bytes)
-    anew = {"key.sealed-key": sealed_anew(place, leaked, agent)}
-    for request in (old, old | anew)[not pinned :]:
+    for request in (old, sealed_anew(joined(nodes, node_id), leaked, old))[not pinned :]:
         if pinned:
-            with pytest.raises(UntrustedError, match="No trusted agent made this key for this"):
+            with pytest.raises(UntrustedError, match="Opener 1 is not a trusted node that signed"):
                 nodes.handle(node_id, request)
         else:
             nodes.handle(node_id, request)
@@ -148,5 +140,5 @@ def test_an_intruder_takes_no_place() -> None:
     first, last = nodes.ids[0], nodes.ids[-1]
     copied = {k: v for k, v in replies[last].items() if k != "signature"} | {"alias": "intruder"}
     outcome: Any = nodes.step({**replies, first: copied})
-    assert outcome.header.stage == Stage.KEYGEN
+    assert outcome.header.stage == Stage.APPOINT
     assert set(nodes.state.run.aliases) == set(nodes.ids) - {first}

@@ -23,7 +23,7 @@ MEGABYTES = 2**20
     ("stage", "name", "unit"),
     [
         (Stage.DETERMINE, "num-tries", b"\0"), (Stage.DETERMINE, "sums", b"\0"),
-        (Stage.SETTLE, "rule-sum.sums", b"\0"), (Stage.KEYGEN, "roster.public-keys", b"\0"),
+        (Stage.SETTLE, "rule-sum.sums", b"\0"), (Stage.APPOINT, "roster.public-keys", b"\0"),
         (Stage.JOIN, "rule-settings", " "),
     ],
 )  # fmt: skip

@@ -17,12 +17,12 @@ from dubhe_flwr.protocol import Plan, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.memory import Memory
 from dubhe_flwr.protocol.rules import prices
+from dubhe_flwr.protocol.vaults.keyed import UNUSABLE_KEY
 from dubhe_flwr.rules import Prices, Tries
 
 NUM_CLIENTS, NUM_NEW, NUM_EPOCHS = 30, 2, 6
 COMMITTEE, PAILLIER = Tries(1), Tries(3)
 VAULTS = pytest.mark.parametrize("determination", [COMMITTEE, PAILLIER], ids=["committee", "agent"])
-SEALS = {COMMITTEE: "appoint", PAILLIER: "keygen"}
 
 Nodes = Federation[CoordinatorState]
 
@@ -124,7 +124,7 @@ def test_a_lying_sealer_costs_an_epoch(
     """All nodes start afresh with another committee or agent; the log says so."""
     nodes = federation(determination)
     play(nodes, 1)
-    with_lies(nodes, SEALS[determination], lie, 1)
+    with_lies(nodes, Stage.APPOINT, lie, 1)
     plan = play(nodes, 2)
     assert not plan.fallback
     assert not is_warm(nodes)
@@ -159,7 +159,7 @@ def test_the_last_prices_are_worth_nothing_under_other_settings() -> None:
 
 
 def test_no_probability_is_free() -> None:
-    """A node that is told of too few nodes for prices registers free; it then reads no real sum."""
+    """A node that is told of too few nodes for prices, and so would register free, does not."""
     nodes = federation(COMMITTEE)
     play(nodes, 1)
     new = nodes.ids[NUM_CLIENTS]
@@ -168,13 +168,8 @@ def test_no_probability_is_free() -> None:
     )
     play(nodes, 2)
     assert is_warm(nodes)
-    own = joined(nodes, new)
-    assert own.budget.spent == 0.0
-    assert own.registered is not None
-    assert own.registered.num_read == 0
-    assert {str(error) for error in nodes.errors} == {
-        f"A sum over {NUM_CLIENTS} clients covers too few or too many."
-    }
+    assert joined(nodes, new).registered is None
+    assert list(map(str, nodes.errors)) == [UNUSABLE_KEY]
 
 
 @pytest.mark.parametrize(

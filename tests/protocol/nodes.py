@@ -41,7 +41,7 @@ _READING = {
     for name in ("has-refused", "num-read", "num-registered", "num-clients", "is-settled")
 } | {"joined.registered.probability", "joined.registered.state"}
 _CHARGES: dict[str, set[str]] = {
-    Stage.KEYGEN: {"joined.was-appointed"},
+    Stage.APPOINT: {"joined.was-appointed"},
     Stage.DETERMINE: {"joined.registered.num-sums"},
     Stage.SETTLE: _READING,
 }

@@ -27,7 +27,7 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 SEARCH: dict[str, Any] = {"thresholds": "search"}
 PLAIN: dict[str, Any] = {"simulation": "plain"}
-REGISTRATION = ["join", "keygen", "register"]
+REGISTRATION = ["join", "appoint", "register"]
 """The stages of a registration, if an agent makes the key."""
 
 

@@ -33,7 +33,7 @@ TRIES: dict[str, Any] = {
 SEARCH: dict[str, Any] = TRIES | {"thresholds": "search", "reference_set": (1, 10)}
 PRICES: dict[str, Any] = {"num_participants": 4, "registration_interval": 3}
 REPLIED = {
-    *("status", "alias", "num-classes", "public-key", "modulus", "sealed-keys", "registration"),
+    *("status", "alias", "num-classes", "public-key", "public", "sealed-keys", "registration"),
     *("distribution", "contribution", "finding", "decisions", "unwilling", "chosen"),
     *("draws.decisions", "draws.unwilling"),
 }

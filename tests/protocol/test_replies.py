@@ -7,7 +7,7 @@ from dubhe_flwr.protocol import Batch, NodeFailure, StageReport
 from dubhe_flwr.protocol.replies import accept_replies, alias_order
 from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, KeygenRequest
+from dubhe_flwr.protocol.wire.messages import AppointRequest, HelloReply, HelloRequest
 from dubhe_flwr.protocol.wire.roster import Roster
 
 HEADER = Envelope(bytes(16), "hello", sequence=3)
@@ -20,8 +20,8 @@ def reply(alias: str, header: Envelope = HEADER) -> dict[str, Any]:
 
 def test_a_batch_seals_each_request() -> None:
     """Header and body go to each node; nodes that share a body share its fields."""
-    header = Envelope(bytes(16), "keygen", sequence=3)
-    shared, other = KeygenRequest(Roster(bytes(32))), KeygenRequest(Roster(bytes(64)))
+    header = Envelope(bytes(16), "appoint", sequence=3)
+    shared, other = AppointRequest(Roster(bytes(32)), (0,)), AppointRequest(Roster(bytes(64)), (0,))
     batch = Batch(header, {5: shared, 9: other, 8: shared})
     assert batch.fields == {5: header.seal(shared), 9: header.seal(other), 8: header.seal(shared)}
     assert batch.fields[5] is batch.fields[8]

@@ -29,7 +29,6 @@ def layouts(case: Case) -> Case:
     return {
         "candidates": ref.candidates(announced),
         "fields": ref.layout(announced),
-        "digest": ref.layout_digest(announced).hex(),
     }
 
 
@@ -120,34 +119,27 @@ def committees(case: Case) -> Case:
 
 def sealed_keys(case: Case) -> Case:
     """Map a sealed key and the recipient's private key to the prime inside."""
-    names = "recipient-private-key", "epoch", "agent-public-key", "modulus", "layout-digest"
-    private, epoch, agent, modulus, digest = bytes_of(case, *names)
-    recipient = ref.public_half(private)
-    info = ref.info(epoch, agent, recipient, modulus, digest)
+    private, info = bytes_of(case, "recipient-private-key", "info")
     p, ephemeral = bytes_of(case, "p", "ephemeral-private-key")
-    return {
-        "recipient-public-key": recipient.hex(),
-        "info": info.hex(),
-        "sealed": ref.seal(p, recipient, info, ephemeral).hex(),
-    }
+    recipient = ref.public_half(private)
+    sealed = ref.seal(p, recipient, info, ephemeral)
+    return {"recipient-public-key": recipient.hex(), "sealed": sealed.hex()}
 
 
 def signatures(case: Case) -> Case:
     """Map what is signed to the statement and the signature."""
-    announced = untyped(case["parameters"])
+    announced, told = untyped(case["parameters"]), untyped(case["register"])
     epoch, node, signer = bytes_of(case, "epoch", "public-key", "signing-key")
-    agent, modulus, state = bytes_of(case, "agent-public-key", "modulus", "state")
     join = ref.join_statement(epoch, announced, node, case["alias"], case["num-examples"])
-    told = case["num-joined"], case["mean-examples"], state
-    key = ref.key_statement(epoch, announced, agent, modulus, node, *told)
+    appointment = ref.appointment(epoch, announced, told, case["place"], node)
     continued = announced | {"continues": EPOCH}
     return {
         "parameters-digest": ref.parameters_digest(announced).hex(),
         "continued-parameters-digest": ref.parameters_digest(continued).hex(),
         "join-statement": join.hex(),
         "join-signature": ref.sign(signer, join).hex(),
-        "key-statement": key.hex(),
-        "key-signature": ref.sign(signer, key).hex(),
+        "appointment-statement": appointment.hex(),
+        "appointment-signature": ref.sign(signer, appointment).hex(),
     }
 
 

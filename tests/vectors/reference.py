@@ -165,14 +165,6 @@ def layout(announced: Announced) -> list[dict[str, Any]]:
     return fields
 
 
-def layout_digest(announced: Announced) -> bytes:
-    """Return the SHA-256 of the layout as JSON."""
-    fields = [[field["name"], field["slots"], field["max-value"]] for field in layout(announced)]
-    sizes = {"key_bits": announced["key-bits"], "max_clients": announced["max-clients"]}
-    text = json.dumps({"fields": fields} | sizes)
-    return hashlib.sha256(text.encode()).digest()
-
-
 def pack(announced: Announced, name: str, values: Sequence[int]) -> list[int]:
     """Return a vector's plaintexts, with slot 0 in the lowest bits."""
     field = next(field for field in layout(announced) if field["name"] == name)
@@ -297,11 +289,6 @@ def prefixed(*parts: bytes) -> bytes:
     return b"".join(struct.pack(">I", len(part)) + part for part in parts)
 
 
-def info(epoch: bytes, agent: bytes, recipient: bytes, modulus: bytes, digest: bytes) -> bytes:
-    """Return the context that a sealed key is bound to."""
-    return prefixed(TAG, epoch, agent, recipient, hashlib.sha256(modulus).digest(), digest)
-
-
 def public_half(private: bytes) -> bytes:
     """Return the X25519 public key."""
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
@@ -356,29 +343,24 @@ def alias_digest(alias: str) -> bytes:
     return hashlib.sha256(alias.encode()).digest()
 
 
-def key_statement(  # noqa: PLR0917 - everything that is signed
-    epoch: bytes,
-    announced: Announced,
-    agent: bytes,
-    modulus: bytes,
-    recipient: bytes,
-    num_joined: int,
-    mean: float = 0.0,
-    state: bytes = b"",
+def appointment(
+    epoch: bytes, announced: Announced, told: Mapping[str, Any], place: int, recipient: bytes
 ) -> bytes:
-    """Return what an agent signs for a recipient."""
+    """Return what an opener signs for a recipient, and under which the first one seals its key."""
+    fields = [[field["name"], field["slots"], field["max-value"]] for field in layout(announced)]
+    numbers = struct.pack(">qqd", told["num-joined"], place, told.get("mean-examples", 0.0))
+    made = (b"", b"") if place else (told["public"], told.get("state", b""))
     return prefixed(
-        b"key",
+        b"appointment",
         TAG,
         epoch,
         parameters_digest(announced),
-        agent,
-        hashlib.sha256(modulus).digest(),
-        layout_digest(announced),
+        json.dumps(fields).encode(),
+        told["roster"],
+        told["opener-keys"],
+        numbers,
+        *made,
         recipient,
-        struct.pack(">q", num_joined),
-        struct.pack(">d", mean),
-        hashlib.sha256(state).digest(),
     )
 
 

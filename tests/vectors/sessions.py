@@ -159,9 +159,12 @@ def choose(announced: ref.Announced, *rounds: Sequence[Sequence[int]]) -> dict[s
     return {"sums": b"".join(vectors), "num-tries": list(map(len, rounds))}
 
 
-def roster(keys: Sequence[bytes], aliases: str = "") -> dict[str, Any]:
-    """Return a request with a roster, and with the digests of aliases of one letter, if any."""
-    values = {"roster.public-keys": b"".join(keys)}
+def appoint(
+    keys: Sequence[bytes], aliases: str = "", openers: Sequence[int] | None = None
+) -> dict[str, Any]:
+    """Return a request to be the agent, with the digests of aliases of one letter, if any."""
+    own = [keys.index(OWN) if OWN in keys else 0]
+    values = {"roster.public-keys": b"".join(keys), "openers": openers or own}
     digests = b"".join(map(ref.alias_digest, aliases))
     return values | ({"roster.alias-digests": digests} if aliases else {})
 
@@ -178,30 +181,45 @@ def signed_join(  # noqa: PLR0917 - everything that is signed
     return ref.sign(signer, ref.join_statement(epoch, announced, key, alias, number))
 
 
+CLEAR_KEY: Final = {
+    "num-joined": len(COUNTS), "opener-keys": b"", "roster": b"", "public": b"", "sealed-key": b""
+}  # fmt: skip
+"""A request to register in the clear."""
+TOLD: Final[dict[str, Any]] = {
+    "num-joined": len(COUNTS), "opener-keys": ref.public_half(AGENT), "roster": bytes(32),
+    "public": MODULUS,
+}  # fmt: skip
+"""What the agent tells all nodes when they register."""
+
+
+def appointment(told: dict[str, Any], /, **changes: Any) -> bytes:
+    """Return what the agent signs for a node; `changes` say what is different."""
+    usual = {"epoch": EPOCH, "announced": ANNOUNCED, "place": 0, "recipient": OWN}
+    others = {name: changes.pop(name, what) for name, what in usual.items()}
+    fields = {name.replace("_", "-"): what for name, what in changes.items()}
+    return ref.appointment(told=told | fields, **others)
+
+
 def delivered(
-    announced: ref.Announced = ANNOUNCED, prime: int = P, **changes: bytes
+    announced: ref.Announced = ANNOUNCED,
+    prime: int = P,
+    mean: float | None = None,
+    **sealed_under: Any,
 ) -> dict[str, Any]:
-    """Return a request to register under the agent's key, which is sealed in a context."""
-    context = {"epoch": EPOCH, "agent": AGENT, "recipient": NODE, "modulus": MODULUS} | changes
-    agent, recipient = (ref.public_half(context[name]) for name in ("agent", "recipient"))
-    digest, modulus = ref.layout_digest(announced), context["modulus"]
-    info = ref.info(context["epoch"], agent, recipient, modulus, digest)
+    """Return a request to register under the agent's key, sealed under a changed statement."""
+    told = TOLD | ({} if mean is None else {"mean-examples": mean})
+    info = appointment(told, announced=announced, **sealed_under)
+    recipient = sealed_under.get("recipient", OWN)
     sealed = ref.seal(prime.to_bytes(32, "big"), recipient, info, secret("ephemeral"))
-    told = {"modulus": modulus, "agent-public-key": ref.public_half(AGENT), "sealed-key": sealed}
-    return {"num-joined": len(COUNTS)} | {f"key.{name}": what for name, what in told.items()}
+    return told | {"sealed-key": sealed}
 
 
 def signed_key(signer: bytes, **changes: Any) -> dict[str, Any]:
     """Return a request to register under the agent's key, with a signature on a statement."""
-    what: dict[str, Any] = {
-        "epoch": EPOCH, "announced": ANNOUNCED, "agent": ref.public_half(AGENT),
-        "modulus": MODULUS, "recipient": OWN, "num_joined": len(COUNTS),
-    }  # fmt: skip
-    statement = ref.key_statement(**(what | changes))
-    return delivered() | {"key.signature": ref.sign(signer, statement)}
+    return delivered() | {"signatures": ref.sign(signer, appointment(TOLD, **changes))}
 
 
-OTHER_KEY: Final = delivered(prime=OTHER_P, modulus=OTHER_MODULUS)
+OTHER_KEY: Final = delivered(prime=OTHER_P, public=OTHER_MODULUS) | {"public": OTHER_MODULUS}
 
 
 # --- what a node answers --------------------------------------------------------------------------
@@ -230,16 +248,15 @@ def _keys() -> Iterator[Case]:
         ("for as many as may be", [*OTHERS[:19], OWN]),
         ("although a public key cannot be used", [OTHERS[0], bytes(32), OWN]),
     ):
-        sizes = {"modulus": 64, "sealed-keys": 80 * len(keys)}
-        yield session(
-            f"an agent makes the key {name}", joined(), ask("keygen", roster(keys), sizes=sizes)
-        )
+        sizes = {"public": 64, "sealed-keys": 80 * len(keys)}
+        step = ask("appoint", appoint(keys), sizes=sizes)
+        yield session(f"an agent makes the key {name}", joined(), step)
     keys, signers = [OWN, *OTHERS[:2]], [SIGNER, OTHER_SIGNER, STRANGER]
     signed = list(map(signed_join, keys, signers, "123"))
-    asked = roster(keys, "123") | {"roster.signatures": b"".join(signed)}
-    sizes = {"modulus": 64, "sealed-keys": 240, "signatures": 288}
+    asked = appoint(keys, "123") | {"roster.signatures": b"".join(signed)}
+    sizes = {"public": 64, "sealed-keys": 240, "signatures": 288}
     trusted = [*TRUSTED, signed[2][:32].hex()]
-    step, owner = ask("keygen", asked, sizes=sizes), PINNED | {"trusted-keys": trusted}
+    step, owner = ask("appoint", asked, sizes=sizes), PINNED | {"trusted-keys": trusted}
     yield session("an agent signs its key for each recipient", joined(), step, owner=owner)
     told = {"registration": ref.registration(ANNOUNCED, COUNTS[1]), "distribution": added_by(1)}
     register = ask("register", delivered(), decrypts_to=told)
@@ -250,14 +267,13 @@ def _keys() -> Iterator[Case]:
     asked_signed = ask("register", signed_key(OTHER_SIGNER), decrypts_to=told)
     yield session("a node registers under a signed key", joined(), asked_signed, owner=PINNED)
     clear = {field: encrypted(CLEAR, field, values) for field, values in told.items()}
-    asked_clear = answers(ask("register", {"num-joined": len(COUNTS)}), clear)
+    asked_clear = answers(ask("register", CLEAR_KEY), clear)
     yield session("a simulated node registers in the clear", joined(CLEAR), asked_clear)
     for mean in (100.0, 55.0, 1000.0, 1.0, 1e300):
         weight = ref.weight(sum(COUNTS[1]), mean)
         scaled = ref.with_square(ref.weighted(COUNTS[1], weight))
         told = {"registration": ref.registration(WEIGHTED, COUNTS[1]), "distribution": scaled}
-        values = delivered(WEIGHTED) | {"mean-examples": mean}
-        step = ask("register", values, decrypts_to=told)
+        step = ask("register", delivered(WEIGHTED, mean=mean), decrypts_to=told)
         yield session(f"a node counts {weight} where the mean is {mean}", joined(WEIGHTED), step)
     told = {"registration": ref.registration(SEARCHED, COUNTS[1]), "distribution": added_by(1)}
     key = delivered(SEARCHED)
@@ -338,14 +354,12 @@ def _chooses() -> Iterator[Case]:
 STALE: Final = "StaleMessageError"
 DAY_IS_SPENT: Final = "DailyLimitError"
 UNTRUSTED: Final = "UntrustedError"
-CLEAR_KEY: Final = {"num-joined": len(COUNTS)}
-"""A request to register in the clear."""
 
 
 def bad_sessions() -> Iterator[Case]:
     """Yield requests that a node refuses; it keeps its memory, but counts what it decrypted."""
     yield from _stale()
-    yield from _bad_keygen()
+    yield from _bad_appoint()
     yield from _bad_register()
     yield from _bad_sums()
     yield from _bad_search()
@@ -375,7 +389,7 @@ def _stale() -> Iterator[Case]:
     yield session("a second epoch in a day of one", None, *twice, owner=owner)
 
 
-def _bad_keygen() -> Iterator[Case]:
+def _bad_appoint() -> Iterator[Case]:
     pair, three = [OWN, OTHERS[0]], [OWN, *OTHERS[:2]]
     for name, announced, keys in (
         ("for others only", ANNOUNCED, OTHERS[:3]),
@@ -386,9 +400,18 @@ def _bad_keygen() -> Iterator[Case]:
         ("for more than there may be", ANNOUNCED, [OWN, *OTHERS]),
         ("for two in the clear", CLEAR, pair),
     ):
-        yield refused_session(f"a key {name}", joined(announced), "keygen", roster(keys))
-    asked = roster(three)
-    yield session("a second key", joined(), ask("keygen", asked), refused(ask("keygen", asked, 4)))
+        yield refused_session(f"a key {name}", joined(announced), "appoint", appoint(keys))
+    for name, openers in (
+        ("by another node", [1]),
+        ("by two nodes", [0, 1]),
+        ("by a node that did not join", [3]),
+        ("by a node before the first", [-3]),
+    ):
+        values = appoint(three, openers=openers)
+        yield refused_session(f"a key {name}", joined(), "appoint", values)
+    asked, late = ask("appoint", appoint(three)), ask("appoint", appoint(three), 4)
+    yield session("a second key", joined(), asked, refused(late))
+    yield refused_session("a key after registering", registered(), "appoint", appoint(three))
     small = ANNOUNCED | {"min-cohort": 2}
     signed = partial(signed_join, key=OTHERS[0], signer=OTHER_SIGNER, alias="2", announced=small)
     mine, good = signed_join(OWN, SIGNER, "1", announced=small), signed()
@@ -407,30 +430,33 @@ def _bad_keygen() -> Iterator[Case]:
         ("signed under another alias", [mine, signed(alias="3")]),
         ("signed with another number", [mine, signed(number=9)]),
     ):
-        values = roster(pair, "12")
+        values = appoint(pair, "12")
         if signatures is not None:
             values["roster.signatures"] = b"".join(signatures)
         name = f"recipients {name}"  # noqa: PLW2901
-        yield refused_session(name, joined(small), "keygen", values, UNTRUSTED, owner=PINNED)
+        yield refused_session(name, joined(small), "appoint", values, UNTRUSTED, owner=PINNED)
 
 
 def _bad_register() -> Iterator[Case]:
     malformed = "MalformedMessageError"
-    flipped = bytearray(delivered()["key.sealed-key"])
+    flipped = bytearray(delivered()["sealed-key"])
     flipped[40] ^= 1
     for name, values, error in (
         ("that is missing", CLEAR_KEY, "RefusedError"),
-        ("of an even modulus", delivered() | {"key.modulus": MODULUS[:-1] + b"\0"}, malformed),
-        ("of a longer modulus", delivered() | {"key.modulus": MODULUS + b"\1"}, malformed),
-        ("of a shorter modulus", delivered() | {"key.modulus": b"\0" + MODULUS[1:]}, malformed),
-        ("of another modulus", delivered() | {"key.modulus": OTHER_MODULUS}, "RefusedError"),
-        ("by another agent", delivered(agent=STRANGER), "RefusedError"),
-        ("for another node", delivered(recipient=STRANGER), "RefusedError"),
+        ("of an even modulus", delivered() | {"public": MODULUS[:-1] + b"\0"}, malformed),
+        ("of a longer modulus", delivered() | {"public": MODULUS + b"\1"}, malformed),
+        ("of a shorter modulus", delivered() | {"public": b"\0" + MODULUS[1:]}, malformed),
+        ("of another modulus", delivered() | {"public": OTHER_MODULUS}, "RefusedError"),
+        ("by another agent", delivered(opener_keys=OTHERS[0]), "RefusedError"),
+        ("by two agents", delivered() | {"opener-keys": TOLD["opener-keys"] + OWN}, "RefusedError"),
+        ("for another node", delivered(recipient=OTHERS[0]), "RefusedError"),
+        ("for another roster", delivered(roster=b"\1" * 32), "RefusedError"),
+        ("for another number of nodes", delivered(num_joined=999), "RefusedError"),
         ("for another epoch", delivered(epoch=OTHER_EPOCH), "RefusedError"),
-        ("for another layout", delivered(SEARCHED), "RefusedError"),
+        ("under other parameters", delivered(SEARCHED), "RefusedError"),
         ("that holds no prime", delivered(prime=int.from_bytes(b"\1" * 32, "big")), "RefusedError"),
-        ("that was changed", delivered() | {"key.sealed-key": bytes(flipped)}, "RefusedError"),
-        ("that is empty", delivered() | {"key.sealed-key": b""}, "RefusedError"),
+        ("that was changed", delivered() | {"sealed-key": bytes(flipped)}, "RefusedError"),
+        ("that is empty", delivered() | {"sealed-key": b""}, "RefusedError"),
     ):
         yield refused_session(f"a key {name}", joined(), "register", values, error)
     key = delivered(CLEAR)
@@ -449,15 +475,18 @@ def _bad_register() -> Iterator[Case]:
 
     for name, values in (
         ("without a signature", delivered()),
-        ("with zeros for a signature", delivered() | {"key.signature": bytes(96)}),
+        ("with zeros for a signature", delivered() | {"signatures": bytes(96)}),
         ("signed by a stranger", signed_key(STRANGER)),
         ("signed in another epoch", signed_key(SIGNER, epoch=OTHER_EPOCH)),
         ("signed under other terms", signed_key(SIGNER, announced=POOLED)),
         ("signed for another node", signed_key(SIGNER, recipient=bytes(32))),
-        ("signed for another agent", signed_key(SIGNER, agent=bytes(32))),
-        ("signed for another key", signed_key(SIGNER, modulus=OTHER_MODULUS)),
+        ("signed for another agent", signed_key(SIGNER, opener_keys=bytes(32))),
+        ("signed for another key", signed_key(SIGNER, public=OTHER_MODULUS)),
         ("signed for other nodes", signed_key(SIGNER, num_joined=999)),
-        ("signed for another mean", signed_key(SIGNER, mean=2.0)),
+        ("signed for another mean", signed_key(SIGNER, mean_examples=2.0)),
+        ("signed for another state", signed_key(SIGNER, state=b"state")),
+        ("signed for another roster", signed_key(SIGNER, roster=b"\1" * 32)),
+        ("signed at another place", signed_key(SIGNER, place=1)),
     ):
         yield refused_session(
             f"a key {name}", joined(), "register", values, UNTRUSTED, owner=PINNED

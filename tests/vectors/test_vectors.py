@@ -30,8 +30,9 @@ from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Population, Settled
 from dubhe_flwr.protocol.vaults import SumName
-from dubhe_flwr.protocol.vaults.committee import Committee, Member, _bound
-from dubhe_flwr.protocol.vaults.paillier import Paillier, sealing_info
+from dubhe_flwr.protocol.vaults.committee import Committee, _bound
+from dubhe_flwr.protocol.vaults.paillier import Paillier
+from dubhe_flwr.protocol.vaults.vault import Member
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.codec import decode
 from dubhe_flwr.protocol.wire.envelope import (
@@ -42,7 +43,7 @@ from dubhe_flwr.protocol.wire.envelope import (
 )
 from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, OpenRequest, RegisterRequest
 from dubhe_flwr.protocol.wire.roster import alias_digest
-from dubhe_flwr.protocol.wire.statements import join_statement, key_statement, parameters_digest
+from dubhe_flwr.protocol.wire.statements import join_statement, parameters_digest
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 from dubhe_flwr.rules import Paper
 
@@ -109,7 +110,7 @@ def test_a_distribution_in_fixed_point(case: Case) -> None:
 
 @cases("layouts")
 def test_a_layout(case: Case) -> None:
-    """The announced parameters fix widths, numbers of ciphertexts and the digest."""
+    """The announced parameters fix widths and numbers of ciphertexts."""
     rule, layout = terms(case).rule, layout_of(case)
     assert isinstance(rule, Paper)
     assert [list(sigma.values()) for sigma in rule.candidates] == case["candidates"]
@@ -124,7 +125,6 @@ def test_a_layout(case: Case) -> None:
         }
         for name, slots in layout.fields.items()
     ] == case["fields"]
-    assert layout.digest().hex() == case["digest"]
 
 
 @cases("packings")
@@ -215,11 +215,8 @@ def test_a_sum_that_a_committee_opens(case: Case) -> None:
 def test_a_sealed_key(case: Case) -> None:
     """A sealed key opens for its recipient, in its context."""
     public_key = PublicKey.from_bytes(bytes.fromhex(case["modulus"]), 512)
-    epoch, agent = bytes.fromhex(case["epoch"]), bytes.fromhex(case["agent-public-key"])
     recipient = RecipientKey.from_bytes(bytes.fromhex(case["recipient-private-key"]))
-    digest = bytes.fromhex(case["layout-digest"])
-    info = sealing_info(epoch, agent, public_key, digest, recipient.public_bytes)
-    assert info.hex() == case["info"]
+    info = bytes.fromhex(case["info"])
     assert recipient.public_bytes.hex() == case["recipient-public-key"]
     sealed = bytes.fromhex(case["sealed"])
     opened = SecretKey.from_bytes(recipient.decrypt(sealed, info), public_key)
@@ -235,14 +232,13 @@ def test_statements_and_signatures(case: Case) -> None:
     signing_key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(case["signing-key"]))
     keys = PinnedKeys(signing_key, [signing_key.public_key()])
     recipient = bytes.fromhex(case["public-key"])
-    public_key = PublicKey.from_bytes(bytes.fromhex(case["modulus"]), 512)
-    agent = bytes.fromhex(case["agent-public-key"])
     join = join_statement(epoch, told, recipient, case["num-examples"], alias_digest(case["alias"]))
     continued = parameters_digest(replace(told, continues=inputs.EPOCH))
     assert continued.hex() == case["continued-parameters-digest"]
-    rest = case["num-joined"], case["mean-examples"], bytes.fromhex(case["state"])
-    key = key_statement(epoch, told, layout_of(case), agent, public_key, recipient, *rest)
-    for name, statement in (("join", join), ("key", key)):
+    vault, request = terms(case).vault, decode(RegisterRequest, untyped(case["register"]))
+    assert isinstance(vault, Paillier)
+    appointment = vault.statement(epoch, request, recipient, case["place"])
+    for name, statement in (("join", join), ("appointment", appointment)):
         assert statement.hex() == case[f"{name}-statement"]
         assert keys.sign(statement).hex() == case[f"{name}-signature"]
         assert keys.trusted.rank(statement, bytes.fromhex(case[f"{name}-signature"])) == 0

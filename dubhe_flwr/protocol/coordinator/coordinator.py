@@ -12,21 +12,20 @@ an outcome, whose class decides what comes next, or a stage that has sent a batc
 |---|---|---|
 | rest | none: there is no epoch, or it has ended | `Join` |
 | rest | none: the epoch goes on | `Participate` |
-| `Join` | `JoinedNodes` | `Keygen`, or `Appoint` if a committee opens the sums |
-| `Keygen` | `ReadyToRegister` | `Register` |
-| `Appoint` | `ReadyToRegister`: the committee accepted | `Register` |
+| `Join` | `JoinedNodes` | `Appoint` |
+| `Appoint` | `ReadyToRegister` | `Register` |
 | `Register` | `RegisteredNodes` | `Open` |
 | `Open` | `OpenedSum` | `Settle` |
-| `Open` | `OpenersLost`; also `Keygen`, `Appoint`, `Register` | `Join`, again in the same round |
+| `Open` | `OpenersLost`; also `Appoint`, `Register` | `Join`, again in the same round |
 | `Settle` | `RegisteredNodes`: the rule needs another sum | `Open` |
 | `Settle` | `DrawsTaken`: the rule is settled, and the nodes have drawn | `Determine` |
 | `Settle` | `Refused`: the nodes refuse the epoch | `Join`, again in the same round |
 | `Participate` | `DrawsTaken` | `Determine` |
 | `Participate` | `Refused` | `Join`, again in the same round |
 | `Determine` | `Epoch`, in which the round is determined | the plan, and rest |
-| `Keygen`, `Appoint` | none: too few nodes know the last state | `Join`, again in the same round |
+| `Appoint` | none: too few nodes know the last state | `Join`, again in the same round |
 
-A stage that has nothing to ask returns its outcome from ``begin``: `Keygen` in a simulation in the
+A stage that has nothing to ask returns its outcome from ``begin``: `Appoint` in a simulation in the
 clear that starts afresh, `Open` without a committee, `Participate` if the round was drawn ahead,
 and `Determine` if there is no choice: the server then fills the round up, or trims it, by chance.
 
@@ -53,10 +52,9 @@ from dubhe_flwr.protocol.coordinator.context import (
 from dubhe_flwr.protocol.coordinator.epoch import Epoch, JoinedNodes, RegisteredNodes
 from dubhe_flwr.protocol.coordinator.random_fallback import planned_at_random
 from dubhe_flwr.protocol.coordinator.renewal import is_over
-from dubhe_flwr.protocol.coordinator.stages.appoint import Appoint
+from dubhe_flwr.protocol.coordinator.stages.appoint import Appoint, ReadyToRegister
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine
 from dubhe_flwr.protocol.coordinator.stages.join import Join
-from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, ReadyToRegister
 from dubhe_flwr.protocol.coordinator.stages.open import Open, OpenedSum
 from dubhe_flwr.protocol.coordinator.stages.participate import DrawsTaken, Participate
 from dubhe_flwr.protocol.coordinator.stages.refused import (
@@ -71,11 +69,6 @@ from dubhe_flwr.protocol.plan import Batch, Plan, Replies
 from dubhe_flwr.protocol.saved import check_saved
 from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.settings import Settings
-
-
-def _appoint_or_make_key(context: Context, joined: JoinedNodes) -> tuple[Context, Any]:
-    """Appoint a committee, or ask an agent for a key."""
-    return (Appoint if joined.announced.has_committee else Keygen).begin(context, joined)
 
 
 def _plan(context: Context, epoch: Epoch) -> tuple[Context, Planned]:
@@ -111,7 +104,7 @@ def _plan(context: Context, epoch: Epoch) -> tuple[Context, Planned]:
 
 
 _NEXT: Final[Mapping[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
-    JoinedNodes: _appoint_or_make_key,
+    JoinedNodes: Appoint.begin,
     ReadyToRegister: Register.begin,
     RegisteredNodes: Open.begin,
     OpenedSum: Settle.begin,

@@ -7,7 +7,7 @@ from functools import cached_property
 from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound
 from dubhe_flwr.protocol.wire.announced import JoinRequest, sums_per_agent
-from dubhe_flwr.protocol.wire.messages import JoinReply, RegisterRequest, RuleSum
+from dubhe_flwr.protocol.wire.messages import JoinReply, RuleSum
 from dubhe_flwr.protocol.wire.roster import Roster, alias_digest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
 
@@ -36,14 +36,9 @@ class JoinedNodes:
         """Whether the rule starts from the state of the last epoch."""
         return self.announced.continues is not None
 
-    def register_request(self, state: bytes | None) -> RegisterRequest:
-        """Return the request to register, without keys; `state` is how the last epoch ended."""
-        mean_examples = self.roster.mean_examples
-        return RegisterRequest(len(self.replies), mean_examples=mean_examples, state=state)
-
     @cached_property
     def roster(self) -> Roster:
-        """What the agent or committee is shown; has signatures if the server knows the keys."""
+        """What the openers are shown; has signatures if the server knows the keys."""
         replies = self.replies.values()
         numbers = [reply.num_examples for reply in replies if reply.num_examples is not None]
         roster = Roster(b"".join(reply.public_key for reply in replies), tuple(numbers) or None)

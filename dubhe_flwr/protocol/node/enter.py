@@ -1,4 +1,4 @@
-"""A node's part in starting an epoch: it joins, makes the key if it is the agent, and registers."""
+"""A node's part in starting an epoch: it joins, becomes an opener if asked, and registers."""
 
 from dataclasses import replace
 from functools import partial
@@ -8,7 +8,6 @@ import numpy as np
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.he.sealing import RecipientKey
-from dubhe_flwr.protocol.node.guards import appointed
 from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
     Keep,
@@ -19,13 +18,13 @@ from dubhe_flwr.protocol.node.memory import (
 from dubhe_flwr.protocol.node.policy import NodePolicy, read_label_counts
 from dubhe_flwr.protocol.node.settle import own_of, share_of_budget
 from dubhe_flwr.protocol.vaults import Seat, SumName
-from dubhe_flwr.protocol.vaults.committee import Member
+from dubhe_flwr.protocol.vaults.vault import Member
 from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import (
+    AppointReply,
+    AppointRequest,
     JoinReply,
-    KeygenReply,
-    KeygenRequest,
     RegisterReply,
     RegisterRequest,
 )
@@ -79,12 +78,22 @@ def after_join(
     return Memory(header.sequence, epochs, memory.allowance, joined, budget)
 
 
-def make_key(
-    policy: NodePolicy, joined: Membership, request: KeygenRequest, keep: Keep
-) -> KeygenReply:
-    """Make the epoch's key."""
-    keep(appointed(joined))
-    return joined.terms.vault.make_key(seat_of(policy, joined), request)
+def appoint(
+    policy: NodePolicy, joined: Membership, request: AppointRequest, keep: Keep
+) -> AppointReply:
+    """Become an opener, unless the node has registered already.
+
+    Checking who joined takes a while, so a node does it once in an epoch.
+    """
+    if joined.registered is not None:
+        raise RefusedError("This node has already registered in this registration period.")
+    if joined.was_appointed:
+        raise RefusedError("This node was already asked to be an opener of this period.")
+    joined = replace(joined, was_appointed=True)
+    keep(joined)
+    reply, member = joined.terms.vault.appoint(_seat(policy, joined), request)
+    keep(replace(joined, member=member))
+    return reply
 
 
 def register(
@@ -96,7 +105,8 @@ def register(
         raise RefusedError("This node has already registered in this registration period.")
     if (request.mean_examples is not None) != announced.weighted:
         raise RefusedError("The mean number of samples belongs to weighted registrations only.")
-    keys, passed_on = terms.vault.accept(seat_of(policy, joined), request)
+    seat = _seat(policy, joined)
+    keys, passed_on = terms.vault.accept(seat, request)
     state = _last_state(joined, passed_on)
     weight = weight_of(sum(joined.label_counts), request.mean_examples)
     num_joined = request.num_joined
@@ -115,7 +125,7 @@ def register(
         else None,
     )
     budget = joined.budget.charged(share_of_budget(joined, registered))
-    member = _member_of(joined, seat_of(policy, joined), request)
+    member = _member_of(joined, seat, request)
     keep(replace(joined, registered=registered, budget=budget, member=member))
     return reply
 
@@ -126,11 +136,11 @@ def _member_of(joined: Membership, seat: Seat, request: RegisterRequest) -> Memb
     A server may show it another committee or roster than the one for which it was appointed. It
     must then open no sum: two members' parts of a sum could share a nonce.
     """
-    member, appointed = joined.member, request.committee
-    if member is None or appointed is None:
+    member = joined.member
+    if member is None:
         return None
-    own = list(split(appointed.member_keys, PUBLIC_KEY_BYTES))[member.place]
-    fits = (member.roster, seat.delivery_key.public_bytes) == (appointed.roster, own)
+    own = list(split(request.opener_keys, PUBLIC_KEY_BYTES))[member.place]
+    fits = (member.roster, seat.delivery_key.public_bytes) == (request.roster, own)
     return member if fits else None
 
 
@@ -146,7 +156,7 @@ def _last_state(joined: Membership, passed_on: bytes) -> tuple[float, ...] | Non
     return tuple(told.tolist())
 
 
-def seat_of(policy: NodePolicy, joined: Membership) -> Seat:
+def _seat(policy: NodePolicy, joined: Membership) -> Seat:
     """Return what the node brings to the vault of the epoch."""
     state = np.array(joined.earlier, _FLOAT).tobytes()
     return Seat(joined.epoch, joined.delivery_key, policy.pinned, state)

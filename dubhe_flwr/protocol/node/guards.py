@@ -27,16 +27,6 @@ def spend_day(
     return allowance
 
 
-def appointed(joined: Membership) -> Membership:
-    """Return the membership of a node asked to be the agent or a member of the committee.
-
-    Checking who joined takes a while, so a node does it once in an epoch.
-    """
-    if joined.was_appointed:
-        raise RefusedError("This node was already asked to make a key, or to join a committee.")
-    return replace(joined, was_appointed=True)
-
-
 def registration_of(joined: Membership) -> Registration:
     """Return the node's registration; refuse if it has not registered."""
     if joined.registered is None:

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.he.hidden import Hidden
-from dubhe_flwr.protocol.vaults.committee import Member
+from dubhe_flwr.protocol.vaults.vault import Member
 from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinRequest
 from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
 from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, split
@@ -157,7 +157,7 @@ class Membership(Hidden):
     delivery_key: bytes  # private half of the key for sealed delivery
     label_counts: tuple[int, ...]  # length C, as read when the node joined
     budget: LabelBudget = LabelBudget()  # the budget of these label counts
-    was_appointed: bool = False  # whether it was asked to be in the committee, or the agent
+    was_appointed: bool = False  # whether it was asked to be an opener
     earlier: tuple[float, ...] = ()  # the rule's state after the epoch that this one continues
     registered: Registration | None = None
     member: Member | None = None  # its state as a member of the committee, if it is one

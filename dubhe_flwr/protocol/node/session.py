@@ -19,9 +19,9 @@ from dubhe_flwr.errors import (
     StaleMessageError,
 )
 from dubhe_flwr.protocol.log import warn_once
-from dubhe_flwr.protocol.node.enter import join, make_key, register
+from dubhe_flwr.protocol.node.enter import appoint, join, register
 from dubhe_flwr.protocol.node.guards import spend_day
-from dubhe_flwr.protocol.node.member import appoint, open_sum
+from dubhe_flwr.protocol.node.member import open_sum
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, where_raised
 from dubhe_flwr.protocol.node.round import determine, participate
@@ -34,7 +34,6 @@ from dubhe_flwr.protocol.wire.messages import (
     DetermineRequest,
     HelloReply,
     HelloRequest,
-    KeygenRequest,
     OpenRequest,
     ParticipateRequest,
     RegisterRequest,
@@ -44,7 +43,6 @@ from dubhe_flwr.protocol.wire.messages import (
 
 _EMPTY: Final = Memory()
 _ANSWERS: Final[dict[type, Callable[[NodePolicy, Membership, Any, Keep], Message]]] = {
-    KeygenRequest: make_key,
     AppointRequest: appoint,
     RegisterRequest: register,
     OpenRequest: open_sum,

@@ -24,7 +24,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import compress
 from typing import Final
 
@@ -41,23 +41,15 @@ from dubhe_flwr.errors import (
     RefusedError,
     SealError,
     UnprovenError,
-    UntrustedError,
 )
 from dubhe_flwr.he import pads
-from dubhe_flwr.he.hidden import Hidden
-from dubhe_flwr.he.sealing import (
-    ENCAPSULATED_KEY_BYTES,
-    TAG_BYTES,
-    RecipientKey,
-    prefixed,
-    seal,
-)
-from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
-from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault
+from dubhe_flwr.he.sealing import ENCAPSULATED_KEY_BYTES, TAG_BYTES, RecipientKey, prefixed
+from dubhe_flwr.protocol.vaults.keyed import KeyedVault
+from dubhe_flwr.protocol.vaults.vault import Member, Numbers, Seat, SumName
+from dubhe_flwr.protocol.wire.codec import require
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import (
     COMMITTEE_SIZE,
-    Appointment,
     AppointReply,
     AppointRequest,
     OpenReply,
@@ -65,17 +57,10 @@ from dubhe_flwr.protocol.wire.messages import (
     RegisterRequest,
 )
 from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, PUBLIC_KEY_BYTES, split
-from dubhe_flwr.protocol.wire.statements import (
-    appointment_statement,
-    check_roster,
-    parameters_digest,
-)
+from dubhe_flwr.protocol.wire.statements import parameters_digest
 
 CANDIDATES: Final = 2 * COMMITTEE_SIZE
 """The members of a committee are among this many trusted keys at the top of the list."""
-
-UNUSABLE_GROUP_KEY: Final = "The group key does not open, or is not the one that was announced."
-"""A node's complaint about the first member, which the server recognizes."""
 
 UNPROVEN: Final = tuple(
     f"Member {place + 1} of the committee has not proved the sum to this node."
@@ -83,75 +68,29 @@ UNPROVEN: Final = tuple(
 )
 """A node's complaints about each member, which the server recognizes, too."""
 
-SEALED_GROUP_KEY_BYTES: Final = ENCAPSULATED_KEY_BYTES + pads.KEY_BYTES + TAG_BYTES
 
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Member(Hidden):
-    """The state of a committee member in an epoch."""
-
-    place: int  # position among the members, from 0
-    roster: bytes  # its digest
-    pad_keys: bytes  # one for each node that joined, concatenated
-    noise_key: bytes
-    covered: bytes = b""  # a bit for each node that joined, set if it is in the last opened sum
-    num_opened: int = 0  # number of sums that the member has opened
-    num_registered: int = 0  # number of nodes in the first opened sum
-    group: bytes = b""  # the group key of nodes that read what it was told of earlier sums
-
-    @property
-    def num_joined(self) -> int:
-        """Number of nodes that joined."""
-        return len(self.pad_keys) // pads.KEY_BYTES
-
-
-class Committee(Vault):
+class Committee(KeyedVault):
     """Hides numbers from everyone except all three members together."""
+
+    num_openers = COMMITTEE_SIZE
+    num_candidates = CANDIDATES
+    sealed_key_bytes = ENCAPSULATED_KEY_BYTES + pads.KEY_BYTES + TAG_BYTES
 
     # --- a member ---------------------------------------------------------------------------------
 
     def appoint(self, seat: Seat, request: AppointRequest) -> tuple[AppointReply, Member]:
         """Check who joined and who opens sums, and agree on pads with every node."""
-        announced, own = self.announced, seat.delivery_key
-        self.check_nodes(request.roster, least=max(announced.min_cohort, COMMITTEE_SIZE))
-        keys = request.roster.keys
-        places = request.members
-        fits = len(set(places)) == len(places) == COMMITTEE_SIZE
-        if not fits or min(places) < 0 or max(places) >= len(keys):
-            raise RefusedError("A committee has three members among the nodes that joined.")
-        member_keys = [keys[place] for place in places]
-        if own.public_bytes not in member_keys:
-            raise RefusedError("This node is not a member of this committee.")
-        self.check_state(seat)  # otherwise the first member could choose the state
-        if seat.pinned is not None:
-            ranks = check_roster(seat.pinned, seat.epoch, announced, request.roster)
-            _check_ranks([ranks[place] for place in places])
-        roster, place = request.roster.digest, member_keys.index(own.public_bytes)
-        scope = self._scope(seat.epoch, roster)
-        pad_keys = b"".join(_pad_key(own, key, scope, own.public_bytes, key) for key in keys)
-        member = Member(place, roster, pad_keys, secrets.token_bytes(pads.KEY_BYTES))
-        digest, sealed, state = b"", b"", None
-        if place == 0:
-            group = secrets.token_bytes(pads.KEY_BYTES)
-            state = self.sealed_state(seat, group)
-            digest = _digest(_bound(group, seat.state))
-            sealed = b"".join(seal(group, key, _group_info(scope, key)) for key in keys)
-        signature = None
-        if seat.pinned is not None:
-            joined = b"".join(member_keys)
-            signature = seat.pinned.sign(
-                appointment_statement(
-                    seat.epoch,
-                    announced,
-                    roster,
-                    len(keys),
-                    joined,
-                    place,
-                    digest,
-                    request.roster.mean_examples,
-                )
-            )
-        return AppointReply(digest, sealed, signature, state=state), member
+        reply, _ = super().appoint(seat, request)
+        own, roster, keys = seat.delivery_key, request.roster.digest, request.roster.keys
+        scope, node = self._scope(seat.epoch, roster), own.public_bytes
+        place = [keys[each] for each in request.openers].index(node)
+        pad_keys = b"".join(_pad_key(own, key, scope, node, key) for key in keys)
+        return reply, Member(place, roster, pad_keys, secrets.token_bytes(pads.KEY_BYTES))
+
+    def make_key(self, state: bytes) -> tuple[bytes, bytes]:
+        """Return the digest of the group key, and the bytes from which nodes derive it."""
+        made = secrets.token_bytes(pads.KEY_BYTES)
+        return _digest(_bound(made, state)), made
 
     def release(
         self,
@@ -233,34 +172,20 @@ class Committee(Vault):
 
     # --- a node -----------------------------------------------------------------------------------
 
-    def accept(self, seat: Seat, request: RegisterRequest) -> tuple[bytes, bytes]:
-        """Open the group key, and agree on pads with the members.
-
-        A node's keys are the group key and a key for pads with each member, concatenated. With
-        pinned keys, check that each member has signed who joined, the mean number of samples, and
-        who opens sums.
-        """
-        appointed = request.committee
-        if appointed is None or request.key is not None:
-            raise RefusedError("A committee opens the sums of this registration period.")
-        if seat.pinned is not None:
-            self._check_members(seat, seat.pinned, appointed, request)
-        own, scope = seat.delivery_key, self._scope(seat.epoch, appointed.roster)
-        member_keys = list(split(appointed.member_keys, PUBLIC_KEY_BYTES))
-        if len(set(member_keys)) < COMMITTEE_SIZE:
-            raise RefusedError("A committee has three members.")
-        try:
-            made = own.decrypt(appointed.sealed_key, _group_info(scope, own.public_bytes))
-            state = self.opened_state(request, made)
-        except SealError:
-            raise RefusedError(UNUSABLE_GROUP_KEY) from None
-        group = _bound(made, state)
-        if len(made) != pads.KEY_BYTES or _digest(group) != appointed.group_digest:
-            raise RefusedError(UNUSABLE_GROUP_KEY)
-        pad_keys = b"".join(
-            _pad_key(own, member, scope, member, own.public_bytes) for member in member_keys
+    def keys(self, seat: Seat, request: RegisterRequest, secret: bytes, state: bytes) -> bytes:
+        """Return the group key and a key for pads with each member, concatenated."""
+        group = _bound(secret, state)
+        if len(secret) != pads.KEY_BYTES or _digest(group) != request.public:
+            raise SealError
+        own, scope = seat.delivery_key, self._scope(seat.epoch, request.roster)
+        return group + b"".join(
+            _pad_key(own, member, scope, member, own.public_bytes)
+            for member in split(request.opener_keys, PUBLIC_KEY_BYTES)
         )
-        return group + pad_keys, state
+
+    def check_public(self, public: bytes) -> None:
+        """Raise `MalformedMessageError` unless this can be the digest of a group key."""
+        require(len(public) == DIGEST_BYTES, "A digest must have 32 bytes.")
 
     def hide(self, keys: bytes, sum_name: SumName, numbers: Numbers) -> bytes:
         """Return the numbers and their tag, plus the pads from all members."""
@@ -309,34 +234,6 @@ class Committee(Vault):
         sums = pads.untagged(vector, _factors(group, sum_name, num_slots))
         return self.fields[sum_name.field].check_sum(sums, num_clients)
 
-    def _check_members(
-        self, seat: Seat, pinned: PinnedKeys, appointed: Appointment, request: RegisterRequest
-    ) -> None:
-        """Check that three trusted nodes that may be members have signed their appointment."""
-        signatures = list(split(appointed.signatures or b"", SIGNATURE_BYTES))
-        if len(signatures) != COMMITTEE_SIZE:
-            raise UntrustedError("The members of the committee have not signed.")
-        ranks = []
-        for place, signature in enumerate(signatures):
-            statement = appointment_statement(
-                seat.epoch,
-                self.announced,
-                appointed.roster,
-                request.num_joined,
-                appointed.member_keys,
-                place,
-                b"" if place else appointed.group_digest,
-                request.mean_examples,
-            )
-            try:
-                ranks.append(pinned.trusted.rank(statement, signature))
-            except UntrustedError as error:
-                raise UntrustedError(
-                    f"Member {place + 1} of the committee is not a trusted node that was "
-                    f"appointed under these parameters: {error}"
-                ) from None
-        _check_ranks(ranks)
-
     def keys_after(self, keys: bytes, opened: bytes) -> bytes:
         """Bind the group key to the sum: nodes that read another one share no further pads."""
         return _bound(keys[: pads.KEY_BYTES], opened) + keys[pads.KEY_BYTES :]
@@ -377,25 +274,12 @@ class Committee(Vault):
         return prefixed(PROTOCOL_TAG.encode(), epoch, parameters_digest(self.announced), roster)
 
 
-def _check_ranks(ranks: Sequence[int]) -> None:
-    """Raise `UntrustedError` unless keys of these ranks can form a committee."""
-    if list(ranks) != sorted(set(ranks)) or ranks[-1] >= CANDIDATES:
-        raise UntrustedError(
-            f"The committee is not three of the first {CANDIDATES} trusted keys, in their order."
-        )
-
-
 def _pad_key(own: RecipientKey, other: bytes, scope: bytes, member: bytes, node: bytes) -> bytes:
     """Agree on a key for pads; return a random key if the other public key is unusable."""
     try:
         return pads.agreed_key(own, other, prefixed(b"pads", scope, member, node))
     except MalformedMessageError:
         return secrets.token_bytes(pads.KEY_BYTES)
-
-
-def _group_info(scope: bytes, recipient: bytes) -> bytes:
-    """Return what a sealed group key is bound to."""
-    return prefixed(b"group", scope, recipient)
 
 
 def _bound(group: bytes, known: bytes) -> bytes:

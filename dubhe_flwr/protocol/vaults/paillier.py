@@ -5,29 +5,29 @@ primes; the server knows only the modulus.
 """
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Final
 
-from dubhe_flwr.errors import RefusedError, SettingsError, UntrustedError
+from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.he.layout import Layout, Slots
 from dubhe_flwr.he.public_key import PublicKey
-from dubhe_flwr.he.sealing import prefixed, seal
+from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
-from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault
+from dubhe_flwr.protocol.vaults.keyed import KeyedVault
+from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName
 from dubhe_flwr.protocol.wire.announced import JoinRequest
-from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
-from dubhe_flwr.protocol.wire.messages import KeygenReply, KeygenRequest, RegisterRequest
-from dubhe_flwr.protocol.wire.statements import check_roster, key_statement
+from dubhe_flwr.protocol.wire.messages import RegisterRequest
 
 _MAX_CIPHERTEXTS: Final = 256
 
 
-class Paillier(Vault):
+class Paillier(KeyedVault):
     """Hides numbers from the server; anyone with a node's key can open what any node sent."""
 
     def __init__(self, announced: JoinRequest, fields: Mapping[str, Slots]) -> None:
         super().__init__(announced, fields)
         self.layout = Layout(announced.key_bits, announced.max_clients, fields)
+        self.sealed_key_bytes = sealed_bytes(announced.key_bits)
         most = max(map(self.layout.num_ciphertexts, fields))
         if most > _MAX_CIPHERTEXTS:
             raise SettingsError(
@@ -35,60 +35,22 @@ class Paillier(Vault):
                 f"{_MAX_CIPHERTEXTS}; choose a rule with fewer numbers."
             )
 
-    def make_key(self, seat: Seat, request: KeygenRequest) -> KeygenReply:
-        """Make a new key pair and seal its secret half to each node, including this one."""
-        announced, own = self.announced, seat.delivery_key.public_bytes
-        roster = request.roster
-        self.check_nodes(roster, least=announced.min_cohort)
-        recipients, mean_examples = roster.keys, roster.mean_examples
-        if own not in recipients:
-            raise RefusedError("The recipients lack the agent itself.")
-        if seat.pinned is not None:
-            check_roster(seat.pinned, seat.epoch, announced, roster)
-        secret_key = generate_secret_key(announced.key_bits)
-        public_key, prime = secret_key.public_key, secret_key.to_bytes()
-        info = partial(sealing_info, seat.epoch, own, public_key, self.layout.digest())
-        sealed = b"".join(seal(prime, each, info(each)) for each in recipients)
-        signatures, state = None, self.sealed_state(seat, prime)
-        if seat.pinned is not None:
-            statement = partial(key_statement, seat.epoch, announced, self.layout, own, public_key)
-            told = len(recipients), mean_examples, state
-            signatures = b"".join(seat.pinned.sign(statement(each, *told)) for each in recipients)
-        return KeygenReply(public_key.to_bytes(), sealed, signatures, state)
+    def make_key(self, state: bytes) -> tuple[bytes, bytes]:
+        """Return a new modulus and one of its primes."""
+        del state
+        secret_key = generate_secret_key(self.announced.key_bits)
+        return secret_key.public_key.to_bytes(), secret_key.to_bytes()
 
-    def accept(self, seat: Seat, request: RegisterRequest) -> tuple[bytes, bytes]:
-        """Open the sealed key; with pinned keys, only if a trusted agent made it for this node."""
-        delivered = request.key
-        if delivered is None or request.committee is not None:
-            raise RefusedError(
-                "A request to register in this registration period needs a key, not a committee."
-            )
-        public_key = PublicKey.from_bytes(delivered.modulus, self.announced.key_bits)
-        agent = delivered.agent_public_key
-        if seat.pinned is not None:
-            statement = key_statement(
-                seat.epoch,
-                self.announced,
-                self.layout,
-                agent,
-                public_key,
-                seat.delivery_key.public_bytes,
-                request.num_joined,
-                request.mean_examples,
-                request.state,
-            )
-            try:
-                seat.pinned.trusted.rank(statement, delivered.signature)
-            except UntrustedError as error:
-                raise UntrustedError(
-                    f"No trusted agent made this key for this node, registration period and "
-                    f"parameters: {error}"
-                ) from None
-        own, digest = seat.delivery_key, self.layout.digest()
-        info = sealing_info(seat.epoch, agent, public_key, digest, own.public_bytes)
-        prime = own.decrypt(delivered.sealed_key, info)
-        SecretKey.from_bytes(prime, public_key)  # check that it is a prime of the modulus
-        return delivered.modulus + prime, self.opened_state(request, prime)
+    def keys(self, seat: Seat, request: RegisterRequest, secret: bytes, state: bytes) -> bytes:
+        """Return the modulus and its prime."""
+        del seat, state
+        public_key = PublicKey.from_bytes(request.public, self.announced.key_bits)
+        SecretKey.from_bytes(secret, public_key)  # check that it is a prime of the modulus
+        return request.public + secret
+
+    def check_public(self, public: bytes) -> None:
+        """Raise `MalformedMessageError` unless this can be a modulus."""
+        PublicKey.from_bytes(public, self.announced.key_bits)
 
     def hide(self, keys: bytes, sum_name: SumName, numbers: Numbers) -> bytes:
         """Return the numbers, packed and encrypted."""
@@ -110,14 +72,6 @@ class Paillier(Vault):
     def secret_key(self, keys: bytes) -> SecretKey:
         """Return the epoch's secret key."""
         return _secret_key(keys, self.announced.key_bits)
-
-
-def sealing_info(
-    epoch: bytes, agent: bytes, public_key: PublicKey, layout_digest: bytes, recipient: bytes
-) -> bytes:
-    """Return what a sealed key is bound to; agent and recipient are public delivery keys."""
-    digests = public_key.digest(), layout_digest
-    return prefixed(PROTOCOL_TAG.encode(), epoch, agent, recipient, *digests)
 
 
 @lru_cache(maxsize=1)

@@ -1,17 +1,13 @@
 """The vault for simulations in the clear: numbers travel unencrypted."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from dubhe_flwr.errors import DecryptionError, InvalidCiphertextError, RefusedError
 from dubhe_flwr.he.layout import MAX_SLOT_BITS
 from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault
-from dubhe_flwr.protocol.wire.messages import (
-    KeygenReply,
-    KeygenRequest,
-    RegisterRequest,
-)
+from dubhe_flwr.protocol.wire.messages import AppointReply, AppointRequest, RegisterRequest
 
 _BYTES = 8  # of a number
 
@@ -23,18 +19,31 @@ class Plain(Vault):
     that both simulations select the same clients.
     """
 
-    def make_key(self, seat: Seat, request: KeygenRequest) -> KeygenReply:
+    def appoint(self, seat: Seat, request: AppointRequest) -> tuple[AppointReply, None]:
         """Return no key, only how the last epoch ended, sealed under an empty key."""
-        if self.announced.continues is None:
-            return super().make_key(seat, request)
-        return KeygenReply(b"", b"", state=self.sealed_state(seat, b""))
+        del request
+        if not seat.state:
+            raise RefusedError("This node did not settle in the last registration period.")
+        return AppointReply(state=self.sealed_state(seat, b"")), None
+
+    def refused(self, *_: object) -> None:
+        """Take any reply: there is no key in it."""
+
+    def delivered(
+        self, asked: AppointRequest, replies: Sequence[AppointReply]
+    ) -> list[RegisterRequest]:
+        """Tell all nodes the same."""
+        (reply,) = replies
+        roster = asked.roster
+        told = RegisterRequest(len(roster), mean_examples=roster.mean_examples, state=reply.state)
+        return [told] * len(roster)
 
     def accept(self, seat: Seat, request: RegisterRequest) -> tuple[bytes, bytes]:
         """Return no keys, and how the last epoch ended."""
         del seat
-        if request.key is not None or request.committee is not None:
+        if request.opener_keys or request.public or request.sealed_key:
             raise RefusedError(
-                "Nothing is encrypted in this registration period: it has no key or committee."
+                "Nothing is encrypted in this registration period, so it has no key."
             )
         return b"", self.opened_state(request, b"")
 

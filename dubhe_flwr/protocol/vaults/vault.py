@@ -7,7 +7,7 @@ suits the rule, the determination and the simulation.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -16,14 +16,14 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 
-from dubhe_flwr.errors import RefusedError, SealError
+from dubhe_flwr.errors import SealError
 from dubhe_flwr.he import pads
+from dubhe_flwr.he.hidden import Hidden
 from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.he.sealing import RecipientKey
-from dubhe_flwr.he.signing import PinnedKeys
+from dubhe_flwr.he.signing import PinnedKeys, TrustedKeys
 from dubhe_flwr.protocol.wire.announced import JoinRequest
-from dubhe_flwr.protocol.wire.messages import KeygenReply, KeygenRequest, RegisterRequest
-from dubhe_flwr.protocol.wire.roster import Roster
+from dubhe_flwr.protocol.wire.messages import AppointReply, AppointRequest, RegisterRequest
 
 Numbers = NDArray[np.int64]
 
@@ -52,6 +52,25 @@ class Seat:
         return RecipientKey.from_bytes(self.private_key)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Member(Hidden):
+    """The state of a committee member in an epoch."""
+
+    place: int  # position among the members, from 0
+    roster: bytes  # its digest
+    pad_keys: bytes  # one for each node that joined, concatenated
+    noise_key: bytes
+    covered: bytes = b""  # a bit for each node that joined, set if it is in the last opened sum
+    num_opened: int = 0  # number of sums that the member has opened
+    num_registered: int = 0  # number of nodes in the first opened sum
+    group: bytes = b""  # the group key of nodes that read what it was told of earlier sums
+
+    @property
+    def num_joined(self) -> int:
+        """Number of nodes that joined."""
+        return len(self.pad_keys) // pads.KEY_BYTES
+
+
 class Vault(ABC):
     """Hides the numbers of nodes, adds them up, and opens their sums.
 
@@ -74,45 +93,32 @@ class Vault(ABC):
         for slots in fields.values():
             slots.check_bits(announced.max_clients)
 
-    def check_nodes(self, roster: Roster, least: int) -> None:
-        """Refuse a roster with keys that repeat, fewer than `least` nodes, or too many.
+    @abstractmethod
+    def appoint(self, seat: Seat, request: AppointRequest) -> tuple[AppointReply, Member | None]:
+        """Return what an opener answers, and its state if it is a member of a committee.
 
-        It must have numbers of samples in a weighted epoch, and in no other. Raises `RefusedError`.
+        Raises `RefusedError` or `UntrustedError` if the node must not be an opener.
         """
-        keys = roster.keys
-        if len(set(keys)) < len(keys) or not least <= len(keys) <= self.announced.max_clients:
-            raise RefusedError("The nodes' keys are not distinct, too few or too many.")
-        if (roster.num_examples is not None) != self.announced.weighted:
-            raise RefusedError("Numbers of samples belong to weighted registrations only.")
 
-    def make_key(self, seat: Seat, request: KeygenRequest) -> KeygenReply:
-        """Make the epoch's key; only the agent calls this."""
-        del seat, request
-        raise RefusedError("No node makes a key for this registration period.")
+    @abstractmethod
+    def refused(
+        self,
+        epoch: bytes,
+        asked: AppointRequest,
+        place: int,
+        reply: AppointReply,
+        trusted: TrustedKeys | None,
+    ) -> str | None:
+        """Return why the server cannot use the reply of the opener at this place, or None.
 
-    def check_state(self, seat: Seat) -> None:
-        """Raise `RefusedError` if a node has to know how the last epoch ended, and does not."""
-        if self.announced.continues is not None and not seat.state:
-            raise RefusedError("This node did not settle in the last registration period.")
-
-    def sealed_state(self, seat: Seat, key: bytes) -> bytes | None:
-        """Return how the last epoch ended, sealed under a new key; None if it is not needed."""
-        if self.announced.continues is None:
-            return None
-        self.check_state(seat)
-        return _state_cipher(key).encrypt(_NONCE, seat.state, None)
-
-    def opened_state(self, request: RegisterRequest, key: bytes) -> bytes:
-        """Return what `sealed_state` sealed; empty if it is not needed.
-
-        Raises `SealError` if it does not open.
+        It may also raise a `ProtocolError`.
         """
-        if self.announced.continues is None:
-            return b""
-        try:
-            return _state_cipher(key).decrypt(_NONCE, request.state or b"", None)
-        except InvalidTag:
-            raise SealError from None
+
+    @abstractmethod
+    def delivered(
+        self, asked: AppointRequest, replies: Sequence[AppointReply]
+    ) -> list[RegisterRequest]:
+        """Return the request to register for each node, from the replies of all openers."""
 
     @abstractmethod
     def accept(self, seat: Seat, request: RegisterRequest) -> tuple[bytes, bytes]:
@@ -120,6 +126,24 @@ class Vault(ABC):
 
         Raises `RefusedError` or `UntrustedError` if the node must not register with them.
         """
+
+    def sealed_state(self, seat: Seat, secret: bytes) -> bytes | None:
+        """Return how the last epoch ended, sealed under a new key; None if it is not needed."""
+        if self.announced.continues is None:
+            return None
+        return _state_cipher(secret).encrypt(_NONCE, seat.state, None)
+
+    def opened_state(self, request: RegisterRequest, secret: bytes) -> bytes:
+        """Return what `sealed_state` sealed; empty if it is not needed.
+
+        Raises `SealError` if it does not open.
+        """
+        if self.announced.continues is None:
+            return b""
+        try:
+            return _state_cipher(secret).decrypt(_NONCE, request.state or b"", None)
+        except InvalidTag:
+            raise SealError from None
 
     @abstractmethod
     def hide(self, keys: bytes, sum_name: SumName, numbers: Numbers) -> bytes:

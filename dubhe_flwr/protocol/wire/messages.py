@@ -34,7 +34,6 @@ class Stage(StrEnum):
 
     HELLO = "hello"
     JOIN = "join"
-    KEYGEN = "keygen"
     APPOINT = "appoint"
     REGISTER = "register"
     OPEN = "open"
@@ -101,105 +100,54 @@ class JoinReply(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class KeygenRequest(Message):
-    """Asks the agent for a new key pair, its secret half sealed to each node of the roster."""
-
-    roster: Roster
-
-
-@dataclass(frozen=True, slots=True)
-class KeygenReply(Message):
-    """The Paillier modulus, and a sealed secret key for each recipient, in the request's order.
-
-    An agent with pinned keys also signs a statement for each recipient.
-    """
-
-    modulus: bytes
-    sealed_keys: bytes
-    signatures: bytes | None = None
-    state: bytes | None = None  # how the last epoch ended, sealed once for all nodes
-
-    def __post_init__(self) -> None:
-        require_signatures(self.signatures)
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveredKey:
-    """The epoch's modulus, and the secret key as the agent sealed it for one node.
-
-    An agent with pinned keys also signs for this node.
-    """
-
-    modulus: bytes
-    agent_public_key: bytes
-    sealed_key: bytes
-    signature: bytes | None = None
-
-    def __post_init__(self) -> None:
-        require(len(self.agent_public_key) == PUBLIC_KEY_BYTES, "A public key must have 32 bytes.")
-        _require_signature(self.signature)
-
-
-@dataclass(frozen=True, slots=True)
 class AppointRequest(Message):
-    """Asks a node to be a member of the committee, and shows it who joined."""
+    """Asks a node to be an opener of the epoch: its agent, or a member of its committee.
+
+    It shows the node who joined.
+    """
 
     roster: Roster
-    members: tuple[int, ...]  # positions of the members' keys
+    openers: tuple[int, ...]  # positions of the openers' keys
 
 
 @dataclass(frozen=True, slots=True)
 class AppointReply(Message):
-    """A member's consent; the first member also sends the group key, sealed to each node.
+    """An opener's consent; the first opener also sends the key that it made, sealed to each node.
 
-    A member with pinned keys signs the roster, the mean number of samples, the committee and the
-    digest of the group key.
+    An opener with pinned keys signs an `appointment_statement` for each node.
     """
 
-    group_digest: bytes = b""  # empty except from the first member
+    public: bytes = b""  # the modulus, or the digest of the group key
     sealed_keys: bytes = b""
-    signature: bytes | None = None
-    state: bytes | None = None  # how the last epoch ended, sealed by the first member
+    signatures: bytes | None = None
+    state: bytes | None = None  # how the last epoch ended, sealed by the first opener
 
     def __post_init__(self) -> None:
-        require(len(self.group_digest) in {0, DIGEST_BYTES}, "A digest must have 32 bytes.")
-        _require_signature(self.signature)
-
-
-@dataclass(frozen=True, slots=True)
-class Appointment:
-    """Tells a node who opens the sums of its epoch, with the group key sealed for it."""
-
-    member_keys: bytes  # public halves of the members' keys for delivery
-    roster: bytes  # digest of the roster
-    group_digest: bytes
-    sealed_key: bytes
-    signatures: bytes | None = None  # the members', in their order
-
-    def __post_init__(self) -> None:
-        fits = len(self.member_keys) == COMMITTEE_SIZE * PUBLIC_KEY_BYTES
-        require(fits, "A committee must have three members.")
-        digests = {len(self.roster), len(self.group_digest)}
-        require(digests == {DIGEST_BYTES}, "A digest must have 32 bytes.")
         require_signatures(self.signatures)
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterRequest(Message):
-    """Asks a node to register: under a key, for a committee, or in the clear.
+    """Asks a node to register: tells it who opens sums, with the key that is sealed for it.
 
-    If nodes are weighted, it carries the mean number of samples of the nodes that joined, which
-    the committee or agent has signed.
+    In the clear, there is neither. If nodes are weighted, it carries the mean number of samples of
+    the nodes that joined.
     """
 
     num_joined: int
-    key: DeliveredKey | None = None
-    committee: Appointment | None = None
+    opener_keys: bytes = b""  # public halves of their keys for delivery
+    roster: bytes = b""  # its digest
+    public: bytes = b""  # from the first opener, as in `AppointReply`
+    sealed_key: bytes = b""
+    signatures: bytes | None = None  # each opener's, in their order
     mean_examples: float | None = None
     state: bytes | None = None  # how the last epoch ended, sealed
 
     def __post_init__(self) -> None:
         require(self.num_joined >= 1, "At least one node must have joined.")
+        require(len(self.opener_keys) % PUBLIC_KEY_BYTES == 0, "A public key must have 32 bytes.")
+        require(len(self.roster) in {0, DIGEST_BYTES}, "A digest must have 32 bytes.")
+        require_signatures(self.signatures)
         fits = self.mean_examples is None or self.mean_examples >= 1.0
         require(fits, "The mean number of samples must be at least 1.")
 
@@ -336,7 +284,6 @@ class DetermineReply(Message):
 _BODIES: Final[dict[Stage, tuple[type[Message], type[Message]]]] = {
     Stage.HELLO: (HelloRequest, HelloReply),
     Stage.JOIN: (JoinRequest, JoinReply),
-    Stage.KEYGEN: (KeygenRequest, KeygenReply),
     Stage.APPOINT: (AppointRequest, AppointReply),
     Stage.REGISTER: (RegisterRequest, RegisterReply),
     Stage.OPEN: (OpenRequest, OpenReply),

@@ -11,13 +11,12 @@ from contextlib import suppress
 from functools import lru_cache
 
 from dubhe_flwr.errors import UntrustedError
-from dubhe_flwr.he.layout import Layout
-from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import prefixed
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
+from dubhe_flwr.protocol.wire.messages import RegisterRequest
 from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, Roster, split
 
 
@@ -59,47 +58,25 @@ def join_statement(
     return _statement(b"join", epoch, announced, public_key, number, alias_digest)
 
 
-def key_statement(  # noqa: PLR0917 - everything that the statement binds
-    epoch: bytes,
-    announced: JoinRequest,
-    layout: Layout,
-    agent: bytes,
-    public_key: PublicKey,
-    recipient: bytes,
-    num_joined: int,
-    mean_examples: float | None,
-    state: bytes | None,
-) -> bytes:
-    """Return what an agent signs for one recipient: that it made this key for this recipient.
-
-    Agent and recipient are named by their public delivery keys. The recipient's key is new in each
-    epoch, so a statement is worthless in another one. `num_joined` is the length of the roster,
-    from which each node's limits follow. `state` says how the last epoch ended, as the agent sealed
-    it; None if the epoch starts afresh.
-    """
-    numbers = struct.pack(">q", num_joined), struct.pack(">d", mean_examples or 0.0)
-    told = *numbers, hashlib.sha256(state or b"").digest()
-    digests = public_key.digest(), layout.digest()
-    return _statement(b"key", epoch, announced, agent, *digests, recipient, *told)
-
-
 def appointment_statement(  # noqa: PLR0917 - everything that the statement binds
     epoch: bytes,
     announced: JoinRequest,
-    roster: bytes,
-    num_joined: int,
-    member_keys: bytes,
+    shapes: bytes,
+    request: RegisterRequest,
+    recipient: bytes,
     place: int,
-    group_digest: bytes,
-    mean_examples: float | None,
 ) -> bytes:
-    """Return what a member of a committee signs: who joined, who opens sums, and its own place.
+    """Return what an opener signs for one node: everything but the keys in its `request`.
 
-    `place` is the position of its key in `member_keys`. Only the first member makes a group key.
+    The first opener also seals its key to the node under this statement. `place` is the position of
+    the opener's key in `opener_keys`; only the first opener makes a key and seals a state.
+    `recipient` is the node's public delivery key, which is new in each epoch, so a statement is
+    worthless in another one.
     """
-    numbers, mean = struct.pack(">qq", num_joined, place), struct.pack(">d", mean_examples or 0.0)
-    parts = roster, numbers, member_keys, group_digest, mean
-    return _statement(b"appointment", epoch, announced, *parts)
+    made = (b"", b"") if place else (request.public, request.state or b"")
+    numbers = struct.pack(">qqd", request.num_joined, place, request.mean_examples or 0.0)
+    told = request.roster, request.opener_keys, numbers, *made
+    return _statement(b"appointment", epoch, announced, shapes, *told, recipient)
 
 
 def check_roster(

@@ -9,7 +9,7 @@ from dubhe_lab.bench.protocol import ProtocolSettings, RoundCost, StageCost
 
 SMALL: dict[str, Any] = {"key_bits": 512, "num_participants": 4, "num_following": 1}
 FIRST = RoundCost(
-    1.0, (StageCost("register", 10, 100, 200, 4.0, 90.0), StageCost("keygen", 1, 1, 1, 0.0, 5.0))
+    1.0, (StageCost("register", 10, 100, 200, 4.0, 90.0), StageCost("appoint", 1, 1, 1, 0.0, 5.0))
 )
 NEXT = RoundCost(0.5, (StageCost("participate", 10, 10, 20, 0.5, 2.0),))
 

@@ -54,6 +54,6 @@ def test_time_scales_with_the_number_of_nodes(monkeypatch: pytest.MonkeyPatch) -
     server, nodes = nodes_and_server("dubhe-paper", 30, 5)
     costs = measured_rounds(server, nodes, 2)
     seconds = [[(of.stage, of.client_seconds) for of in cost.stages] for cost in costs]
-    registration = [("join", 30.0), ("keygen", 1.0), ("register", 30.0), ("settle", 30.0)]
+    registration = [("join", 30.0), ("appoint", 1.0), ("register", 30.0), ("settle", 30.0)]
     determined = ("determine", 1.0)
     assert seconds == [[*registration, determined], [("participate", 30.0), determined]]

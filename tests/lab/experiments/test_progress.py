@@ -79,7 +79,7 @@ def test_a_file_gets_a_line_for_each_long_step() -> None:
     """A file gets a line per method and per exchange before the first selection, and no bars."""
     lines = shown_of_study(terminal=False).splitlines()
     assert lines[:2] == ["random: hello, 20 to answer", "random selects"]
-    assert lines[2:4] == ["Dubhe: join, 20 to answer", "Dubhe: keygen, 1 to answer"]
+    assert lines[2:4] == ["Dubhe: join, 20 to answer", "Dubhe: appoint, 1 to answer"]
     assert lines[4] == "Dubhe: register, 20 to answer"
     assert lines[-1].startswith("greedy")
     assert len(lines) == len(set(lines))

@@ -65,7 +65,7 @@ def test_encryption_changes_only_the_costs() -> None:
     random, dubhe, greedy = (encrypted.methods[name] for name in ("random", "dubhe", "greedy"))
     assert random.messages == greedy.messages == 40
     assert dubhe.messages is not None
-    # Two epochs, each with join and register by all nodes and keygen by one; five draws by all.
+    # Two epochs, each with join and register by all nodes and appoint by one; five draws by all.
     assert dubhe.messages >= 2 * (2 * 40 + 1) + 5 * 40
     assert dubhe.bytes_up is not None
     assert random.bytes_up is not None

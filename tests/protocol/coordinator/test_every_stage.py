@@ -23,13 +23,13 @@ from dubhe_flwr.protocol import Batch, Stage
 from dubhe_flwr.protocol.coordinator.context import Rest
 
 OF_ALL = ("join", "register", "settle", "participate")
-OF_AN_AGENT = ("keygen", "determine")
+OF_AN_AGENT = ("appoint", "determine")
 EVERY = (*OF_ALL, *OF_AN_AGENT)
 
 
 def test_every_stage_is_listed() -> None:
     """A new stage has tests of bad replies here; those of committees are in `adversary`."""
-    assert {*EVERY, "hello", "appoint", "open"} == set(Stage)
+    assert {*EVERY, "hello", "open"} == set(Stage)
 
 
 def nodes_of(stage: str, **settings: Any) -> Nodes:
@@ -66,9 +66,9 @@ def answer(*indices: int) -> Any:
 NO_CHOICE = "no such try"
 UNFIT: dict[str, list[tuple[Any, str]]] = {  # the vectors have malformed replies
     "join": [(lambda r: {**r, "num-examples": 5}, "unexpected or missing numbers")],
-    "keygen": [
+    "appoint": [
         sized("sealed-keys", "wrong number of sealed keys"),
-        (lambda r: {**r, "modulus": r["modulus"][:-1] + b"\0"}, "MalformedMessageError"),
+        (lambda r: {**r, "public": r["public"][:-1] + b"\0"}, "MalformedMessageError"),
         (lambda r: {**r, "signatures": bytes(96)}, "wrong number of signatures"),
     ],
     "register": [*vector("registration"), *vector("distribution")],
@@ -115,7 +115,7 @@ def test_an_agent_that_fails_ends_no_round(stage: str, spoil: Any, reason: str) 
     """Another one makes a key in a new epoch, or the first try is used; the plan says so."""
     nodes = federation()
     chooses = stage == "determine"
-    first, second, *_ = agents_in_turn(nodes, purpose="agents" if chooses else stage)
+    first, second, *_ = agents_in_turn(nodes, purpose="agents" if chooses else "keygen")
     alter(nodes, stage, spoil, [first])
     plan = nodes.play(1)
     assert asked(nodes, stage) == ([first] if chooses else [first, second])

@@ -81,11 +81,11 @@ def test_nodes_that_declined_are_not_selected() -> None:
     nodes = federation(registration_interval=1)
     out = wills(nodes, range(9), lambda _round: False)
     rest = set(nodes.ids) - out
-    for stage in ("keygen", "join"):
+    for stage in ("appoint", "join"):
         silent(nodes, stage)
         assert by_chance(nodes.play(1), rest, number=3)
     wills(nodes, range(9), lambda _round: True)
-    silent(nodes, "keygen")
+    silent(nodes, "appoint")
     assert out & set(nodes.play(2).participants)
 
 

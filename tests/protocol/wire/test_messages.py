@@ -32,7 +32,7 @@ PARTICIPATE = example("participate request")
         (JOIN, {"num_participants": 1, "min_cohort": 1, "max_clients": 1}),
         (PARTICIPATE, {"num_rounds": 2**8, "num_tries": 2**8}),
         (example("settle request").rule_sum, {"num_clients": 1, "number": 0}),
-        (example("keygen request"), {"roster": Roster(b"", (), b"", b"")}),
+        (example("appoint request"), {"roster": Roster(b"", (), b"", b"")}),
         (JOINED, {"num_classes": 2, "num_examples": 1}),
         (JOINED, {"num_examples": 2**42 - 1}),
         (JOINED, {"status": 5, "num_classes": None}),

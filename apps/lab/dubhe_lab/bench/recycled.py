@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.protocol import Batch, Fields, Stage
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
@@ -25,13 +24,12 @@ from dubhe_flwr.protocol.rules.prices import advanced
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.draws import write_draws
-from dubhe_flwr.protocol.wire.messages import KeygenRequest, ParticipateRequest, SettleRequest
-from dubhe_flwr.protocol.wire.roster import PUBLIC_KEY_BYTES, Roster
+from dubhe_flwr.protocol.wire.messages import ParticipateRequest, SettleRequest
+from dubhe_flwr.protocol.wire.roster import PUBLIC_KEY_BYTES
 
 _FIRST_ID: Final = 2**62
 _NUM_SAMPLES: Final = 128
 _CONCENTRATION: Final = 0.3
-_MOST_SEALED: Final = 10_000
 _DISTINCT_DRAWS: Final = 4096
 _OF_ALL: Final = frozenset({Stage.JOIN, Stage.REGISTER, Stage.SETTLE, Stage.PARTICIPATE})
 
@@ -96,7 +94,7 @@ class RecycledNodes:
     def _handle(self, index: int, request: Mapping[str, object]) -> Fields:
         session, stage = self._sessions[index], str(request["stage"])
         if stage == Stage.REGISTER and self.num_real < len(self.ids):
-            request = {**request, "key.agent-public-key": self._agent_key}
+            request = {**request, "opener-keys": self._agent_key}
         for once in (decrypted_sum, advanced):  # as if each node ran in its own process
             once.cache_clear()
         began = process_time()
@@ -110,26 +108,12 @@ class RecycledNodes:
         if self.num_real < len(self.ids):
             self._turn += 1
             index = self._turn % self.num_real
-        handle = self._make_key if request["stage"] == Stage.KEYGEN else self._handle
-        return handle(index, request)
-
-    def _make_key(self, index: int, request: Fields) -> Fields:
-        """Seal the key for at most `_MOST_SEALED` nodes, and reuse the result for the rest."""
-        keys = request["roster.public-keys"]
-        assert isinstance(keys, bytes)  # noqa: S101 - as the message declares it
-        some = keys[: _MOST_SEALED * PUBLIC_KEY_BYTES]
-        own = index * PUBLIC_KEY_BYTES
-        self._agent_key = keys[own : own + PUBLIC_KEY_BYTES]
-        body = encode(KeygenRequest(Roster(some)))
-        before = self.seconds[Stage.KEYGEN]
-        reply = self._handle(index, {**request, **body})
-        more = len(keys) / len(some)
-        self.seconds[Stage.KEYGEN] = before + (self.seconds[Stage.KEYGEN] - before) * more
-        assert self._announced is not None  # noqa: S101 - nodes join before one makes a key
-        wanted = sealed_bytes(self._announced.key_bits) * len(self.ids)
-        sealed = reply["sealed-keys"]
-        assert isinstance(sealed, bytes)  # noqa: S101 - as the message declares it
-        return {**reply, "sealed-keys": (sealed * -(-wanted // len(sealed)))[:wanted]}
+        if request["stage"] == Stage.APPOINT:
+            keys = request["roster.public-keys"]
+            assert isinstance(keys, bytes)  # noqa: S101 - as the message declares it
+            self._agent_key = keys[index * PUBLIC_KEY_BYTES :][:PUBLIC_KEY_BYTES]
+            request = {**request, "openers": index.to_bytes(8, "big")}
+        return self._handle(index, request)
 
     def _more_draws(
         self, batch: Batch, request: ParticipateRequest, prefix: str, first: Fields

@@ -13,19 +13,16 @@ from typing import Final
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dubhe_flwr.he.sealing import RecipientKey, sealed_bytes
-from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys, TrustedKeys
+from dubhe_flwr.he.sealing import RecipientKey
+from dubhe_flwr.he.signing import PinnedKeys, TrustedKeys
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.vaults import Seat, SumName
-from dubhe_flwr.protocol.vaults.committee import SEALED_GROUP_KEY_BYTES, Committee
+from dubhe_flwr.protocol.vaults.committee import Committee
+from dubhe_flwr.protocol.vaults.keyed import KeyedVault
 from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinRequest, VaultName
 from dubhe_flwr.protocol.wire.codec import Message, encode, wire_size
 from dubhe_flwr.protocol.wire.messages import (
-    COMMITTEE_SIZE,
-    Appointment,
     AppointRequest,
-    DeliveredKey,
-    KeygenRequest,
     OpenRequest,
     ParticipateRequest,
     RegisterRequest,
@@ -33,7 +30,7 @@ from dubhe_flwr.protocol.wire.messages import (
     SettleReply,
     SettleRequest,
 )
-from dubhe_flwr.protocol.wire.roster import Roster, alias_digest, split
+from dubhe_flwr.protocol.wire.roster import Roster, alias_digest
 from dubhe_flwr.protocol.wire.statements import join_statement
 from dubhe_flwr.protocol.wire.terms import SETTLEMENT, Terms
 from dubhe_lab.bench.measuring import BenchResults, environment, interleaved, summed_up
@@ -132,23 +129,15 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
     numbers_of_node = np.full(slots.number, slots.largest // 2)
     public, proofs, num_bytes = b"", None, {}
     actions: dict[str, Callable[[], object]] = {}
+    requests, members = [RegisterRequest(number)], []
+    if isinstance(vault, KeyedVault):
+        asked = AppointRequest(roster, tuple(range(vault.num_openers)))
+        replies = [vault.appoint(seat, asked) for seat in seats[: vault.num_openers]]
+        members = [member for _, member in replies if member is not None]
+        actions["prepare"] = lambda: vault.appoint(seats[0], asked)
+        requests = vault.delivered(asked, [reply for reply, _ in replies])
+        public = requests[0].public
     if isinstance(vault, Committee):
-        appoint = AppointRequest(roster, tuple(range(COMMITTEE_SIZE)))
-        replies = [vault.appoint(seat, appoint) for seat in seats[:COMMITTEE_SIZE]]
-        members = [member for _, member in replies]
-        actions["prepare"] = lambda: vault.appoint(seats[0], appoint)
-        first, signed = replies[0][0], b"".join(reply.signature or b"" for reply, _ in replies)
-        sealed = split(first.sealed_keys, SEALED_GROUP_KEY_BYTES)
-        member_keys = b"".join(roster.keys[:COMMITTEE_SIZE])
-        requests = [
-            RegisterRequest(
-                number,
-                committee=Appointment(
-                    member_keys, roster.digest, first.group_digest, each, signed or None
-                ),
-            )
-            for each in sealed
-        ]
         keys = [vault.accept(*each)[0] for each in zip(seats, requests, strict=True)]
         vectors = [vault.hide(own, _LABEL, numbers_of_node) for own in keys]
         total = vault.add_up(public, [SETTLEMENT], vectors)
@@ -162,16 +151,6 @@ def _prepared(terms: Terms, number: int) -> _Prepared:
         total = vault.opened(total, request.covered, parts)
         proofs = vault.proofs(parts)[0]
     else:
-        requests = [RegisterRequest(number)]
-        if terms.announced.vault == "paillier":
-            keygen = KeygenRequest(roster)
-            actions["prepare"] = lambda: vault.make_key(seats[0], keygen)
-            made = vault.make_key(seats[0], keygen)
-            public = made.modulus
-            sealed_key = made.sealed_keys[: sealed_bytes(terms.announced.key_bits)]
-            signature = (made.signatures or b"")[:SIGNATURE_BYTES]
-            delivered = DeliveredKey(public, roster.keys[0], sealed_key, signature)
-            requests = [RegisterRequest(number, delivered)]
         keys = [vault.accept(seats[0], requests[0])[0]]
         distinct = [vault.hide(keys[0], _LABEL, numbers_of_node) for _ in range(_DISTINCT)]
         vectors = (distinct * -(-number // _DISTINCT))[:number]

@@ -300,7 +300,7 @@ def _of_vault(plain: Plan, encrypted: Plan) -> list[StageReport]:
     """Return the exchanges that only an encrypted round has, which make keys and open sums."""
     reports = _reports(encrypted)
     num_sums = sum(report.stage == Stage.SETTLE for report in plain.stages)
-    numbers = {Stage.KEYGEN: 1, Stage.APPOINT: 1, Stage.OPEN: num_sums}
+    numbers = {Stage.APPOINT: 1, Stage.OPEN: num_sums}
     return [
         reports[stage]
         for stage, number in numbers.items()

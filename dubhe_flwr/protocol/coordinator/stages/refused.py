@@ -102,7 +102,7 @@ def with_complaints(  # noqa: PLR0917 - one complaint, and where to look for it
     complaining = [n for n in refusing if replies[n] == NodeFailure(complaint)]
     if complaining:
         context = context.noted(
-            f"According to {context.named(complaining)}, {context.named([member])} of the "
-            f"committee {about} them: either it or they are lying."
+            f"According to {context.named(complaining)}, {context.named([member])} {about} them: "
+            "either it or they are lying."
         )
     return context, complaining

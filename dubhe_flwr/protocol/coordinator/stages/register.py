@@ -6,7 +6,7 @@ from functools import partial
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import RegisteredNodes
-from dubhe_flwr.protocol.coordinator.stages.keygen import ReadyToRegister
+from dubhe_flwr.protocol.coordinator.stages.appoint import ReadyToRegister
 from dubhe_flwr.protocol.coordinator.stages.refused import (
     OpenersLost,
     may_renew,
@@ -15,7 +15,7 @@ from dubhe_flwr.protocol.coordinator.stages.refused import (
 )
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies, StageReport
 from dubhe_flwr.protocol.replies import accept_replies
-from dubhe_flwr.protocol.vaults.committee import UNUSABLE_GROUP_KEY
+from dubhe_flwr.protocol.vaults.keyed import UNUSABLE_KEY
 from dubhe_flwr.protocol.wire.messages import RegisterReply, RuleSum, Stage
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
 
@@ -101,14 +101,13 @@ class Register(Awaiting):
     def _lost(
         self, context: Context, replies: Replies, report: StageReport, *, has_failed: bool
     ) -> tuple[Context, tuple[int, ...]]:
-        """Note complaints about the first member of a committee; return who failed."""
+        """Note complaints about the first opener, and return who failed."""
         openers = self.ready.openers
         complaining: list[int] = []
-        if self.ready.joined.committee:
+        if openers:
             first, *others = openers
-            lied = "sealed no usable group key for"
             context, complaining = with_complaints(
-                context, first, UNUSABLE_GROUP_KEY, lied, replies, report
+                context, first, UNUSABLE_KEY, "sealed no usable key for", replies, report
             )
             if not set(others).isdisjoint(complaining):  # no sum opens without the other members
                 return context, (first,)

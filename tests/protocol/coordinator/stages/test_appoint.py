@@ -1,4 +1,4 @@
-"""Tests of the stage `appoint`: who is asked to be the committee, and what if it cannot be."""
+"""Tests of the stage `appoint`: who is asked to be an opener, and what if it cannot be."""
 
 from itertools import combinations
 from typing import Any
@@ -7,11 +7,13 @@ import pytest
 from adversary.test_committee import KEYS, TRUSTED, N, federation, joins_in
 from protocol.federation import Federation
 from protocol.nodes import set_policy
-from protocol.server import alter, asked, lost
+from protocol.server import agents_in_turn, alter, altered, asked, lost
+from protocol.server import federation as with_agent
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.wire.roster import Roster
 
 
 def test_without_enough_candidates_there_is_no_committee() -> None:
@@ -92,3 +94,25 @@ def test_no_committee_is_sought_for_ever() -> None:
     assert nodes.stages().count(Stage.JOIN) == 7
     committees = {tuple(asked(nodes, Stage.APPOINT)[at : at + 3]) for at in range(0, 21, 3)}
     assert len(committees) == 7
+
+
+def test_at_most_seven_agents_are_asked() -> None:
+    """When the seventh epoch fails, the server gives up the round."""
+    nodes = with_agent()
+    with altered(nodes, "appoint", lost), pytest.raises(QuorumError, match="No sum can be opened"):
+        nodes.play(1)
+    assert asked(nodes, "appoint") == agents_in_turn(nodes, purpose="keygen")[:7]
+    assert len(nodes.play(2).participants) == 4
+
+
+def test_the_mean_number_of_samples_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Server and agent compute it once; once per node, the time would grow quadratically."""
+    computed: list[float | None] = []
+
+    def told(roster: Roster) -> float | None:
+        computed.append(12.0)
+        return computed[-1]
+
+    monkeypatch.setattr(Roster, "mean_examples", property(told))
+    with_agent(equal_weights=False).play(1)
+    assert len(computed) == 2

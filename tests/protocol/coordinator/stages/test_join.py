@@ -26,7 +26,7 @@ def test_the_sample_is_uniform() -> None:
     assert all(abs(count - 50) < 5 * 5 for count in counts)
 
 
-_WITH_STATE: Final = {"keygen", "register"}
+_WITH_STATE: Final = {"appoint", "register"}
 
 
 @pytest.mark.parametrize("rule", [{}, {"rule": Prices()}], ids=["paper", "prices"])

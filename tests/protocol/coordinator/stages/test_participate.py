@@ -26,6 +26,6 @@ def test_reaching_a_daily_limit_does_not_end_the_epoch(limit: Any, last: int) ->
     nodes.rounds(1, last - 1)
     with pytest.raises(QuorumError, match=r"12 owner's daily limit at .*; ask the nodes' own"):
         nodes.play(last)
-    assert nodes.stages().count("keygen") == 1
+    assert nodes.stages().count("appoint") == 1
     by_chance = federation(**settings, on_failure="random").rounds(1, 4)
     assert [len(plan.participants) for plan in by_chance] == [4] * 4

@@ -120,4 +120,4 @@ def test_the_agent_of_a_refused_epoch_is_not_asked_first_again() -> None:
     with altered(nodes, "settle", failed):
         replies = nodes.deliver(batch)
     assert nodes.finish(nodes.step(replies)).num_registered == 4
-    assert asked(nodes, "keygen") == agents_in_turn(nodes, purpose="keygen")[:2]
+    assert asked(nodes, "appoint") == agents_in_turn(nodes, purpose="keygen")[:2]

@@ -15,7 +15,7 @@ from protocol.server import (
 
 from dubhe_flwr.protocol import NodeFailure
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
-from dubhe_flwr.protocol.vaults.committee import UNUSABLE_GROUP_KEY
+from dubhe_flwr.protocol.vaults.keyed import UNUSABLE_KEY
 
 
 @pytest.mark.parametrize("byte", [b"\xff", b"\x7f"], ids=["negative", "too large"])
@@ -57,9 +57,11 @@ def test_a_liar_among_nodes_that_can_use_nobodys_keys_ends_no_run() -> None:
         assert (len(plan.participants), plan.fallback) == (4, False)
 
 
-def test_nobody_complains_about_a_committee_that_does_not_exist() -> None:
-    """A node that does so where an agent made the key is dropped, and no note names the agent."""
+def test_a_node_that_complains_about_the_agent_stays_alone() -> None:
+    """A note names both, since either may be lying, and the others go on."""
     nodes = federation()
-    alter(nodes, "register", lambda _reply: NodeFailure(UNUSABLE_GROUP_KEY), nodes.ids[:1])
+    alter(nodes, "register", lambda _reply: NodeFailure(UNUSABLE_KEY), nodes.ids[:1])
     plan = nodes.play(1)
-    assert (plan.num_registered, plan.notes) == (11, ())
+    assert plan.num_registered == 11
+    told = "According to node 0, node 4 sealed no usable key for them: either it or they are lying."
+    assert plan.notes == (told,)
