@@ -308,7 +308,7 @@ class TestAWatchedNode:
 
     @pytest.mark.slow
     def test_six_servers_that_steer_prices(self) -> None:
-        """The threat model gives the range of their errors."""
+        """The page What attackers get gives the range of their errors."""
         questions = list(map(question, ORDERS))
         trials = [steered(seed, questions) for seed in range(5, 11)]
         errors, named, guessed = zip(*trials, strict=True)

@@ -66,7 +66,7 @@ def appointment_statement(  # noqa: PLR0917 - everything that the statement bind
     recipient: bytes,
     place: int,
 ) -> bytes:
-    """Return what an opener signs for one node: everything but the keys in its `request`.
+    """Return what an opener signs for one node: its `request`, without sealed key and signatures.
 
     The first opener also seals its key to the node under this statement. `place` is the position of
     the opener's key in `opener_keys`; only the first opener makes a key and seals a state.
