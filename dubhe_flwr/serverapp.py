@@ -31,6 +31,7 @@ from dubhe_flwr.adapter.wrapped import (
     constant,
     given_only,
     layers,
+    skips_training,
     training_all_nodes,
 )
 from dubhe_flwr.errors import SettingsError
@@ -210,7 +211,8 @@ class Selection(Selecting[Strategy], Strategy):
             configure: Any = self.strategy.configure_train
             messages = list(configure(plan.server_round, arrays, config, selected, *own, **named))
         node_ids = [message.metadata.dst_node_id for message in messages]
-        self.driver.training_begins(node_ids, plan.participants)
+        given = () if skips_training(self.strategy) else plan.participants
+        self.driver.training_begins(node_ids, given)
         return messages
 
     def aggregate_train(

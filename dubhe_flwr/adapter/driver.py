@@ -173,9 +173,9 @@ class SelectionDriver:
     def training_begins(self, node_ids: Sequence[int], given: Sequence[int]) -> None:
         """Note who trains; planning ahead begins once these nodes' messages are pushed.
 
-        Warns once if the wrapped strategy trains other nodes than it was given, or only some.
+        Warns once if the wrapped strategy does not train exactly the nodes that it was given.
         """
-        if node_ids and set(node_ids) != set(given):  # a node may get several messages
+        if set(node_ids) != set(given):  # a node may get several messages
             warn_once(_TRAINS_OTHERS)
         self._ahead.expect(len(node_ids))
 

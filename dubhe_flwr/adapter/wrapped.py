@@ -165,9 +165,14 @@ def given_only(num_nodes: int) -> Iterator[None]:
         raise
 
 
+def skips_training(strategy: Any) -> bool:
+    """Return whether a Message API strategy only evaluates, since its fraction_train is 0."""
+    return any(vars(layer).get("fraction_train") == 0.0 for layer in layers(strategy))
+
+
 @contextmanager
 def training_all_nodes(strategy: Any, num_nodes: int) -> Iterator[None]:
-    """Let a Message API strategy train all nodes of its Grid, or none if its fraction is 0.
+    """Let a Message API strategy train all nodes of its Grid, unless it skips training.
 
     Afterwards the strategy has its own settings again, and keeps those that it assigned itself.
     """
@@ -176,9 +181,7 @@ def training_all_nodes(strategy: Any, num_nodes: int) -> Iterator[None]:
         "min_train_nodes": num_nodes,
         "min_available_nodes": num_nodes,
     }
-    found = [vars(layer) for layer in layers(strategy)]
-    if any(each.get("fraction_train") == 0.0 for each in found):  # Flower then only evaluates
-        wanted = {}
+    found = [] if skips_training(strategy) else [vars(layer) for layer in layers(strategy)]
     own = [{name: each[name] for name in wanted.keys() & each} for each in found]
     for each, settings in zip(found, own, strict=True):
         each.update({name: wanted[name] for name in settings})
