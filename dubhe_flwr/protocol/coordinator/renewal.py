@@ -38,8 +38,7 @@ def is_over(context: Context, epoch: Epoch) -> bool:
 def _too_many_unregistered(context: Context, epoch: Epoch) -> bool:
     """Return whether too many nodes are new, or were lost while they registered.
 
-    Lost nodes count only after a while, because a retry at once may fail for the same reason. So do
-    nodes that declined, for instance without data, but only if fewer than K registered.
+    Lost nodes count only after a while, because a retry at once may fail for the same reason.
     """
     settings, present, joined = context.settings, context.round.present, epoch.registration.joined
     counted = present - joined.left_out
@@ -47,8 +46,7 @@ def _too_many_unregistered(context: Context, epoch: Epoch) -> bool:
     room = settings.max_registered - len(registered)
     a_while = -(-settings.registration_interval // 5)
     if context.server_round >= epoch.first_round + a_while:
-        is_short = len(epoch.registered) < settings.num_participants
-        unregistered = counted - registered - (frozenset() if is_short else joined.declined)
+        unregistered = counted - registered - joined.declined
     else:
         unregistered = counted - joined.asked
     many = max(settings.min_cohort, settings.max_unregistered * len(counted))

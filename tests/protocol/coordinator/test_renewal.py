@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from protocol.federation import epoch_of
-from protocol.server import NUM_CLIENTS, federation, wills
+from protocol.server import NUM_CLIENTS, federation
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol.coordinator.context import Context, RoundProgress, Run
@@ -36,20 +36,6 @@ def test_many_new_nodes_cause_an_early_registration(
     assert second.epoch == third.epoch
     room = options.get("max_registered", 12)
     assert second.num_registered == (min(12, room) if early else len(known))
-
-
-@pytest.mark.parametrize(("joining", "early"), [(3, True), (4, False)])
-def test_nodes_that_declined_are_asked_again_if_fewer_than_k_registered(
-    joining: int, early: bool
-) -> None:
-    """They may have had no data, but asking them again costs the others a part of their budgets."""
-    nodes = federation(registration_interval=10)
-    declining = range(joining, NUM_CLIENTS)
-    wills(nodes, declining, lambda _round: False)
-    numbers = [nodes.play(1).num_registered]
-    wills(nodes, declining, lambda _round: True)
-    numbers += [nodes.play(2).num_registered, nodes.play(3).num_registered]
-    assert numbers == [joining, joining, NUM_CLIENTS if early else joining]
 
 
 @pytest.mark.parametrize(
