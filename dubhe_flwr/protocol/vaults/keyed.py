@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 from dubhe_flwr.errors import RefusedError, SealError, UntrustedError
 from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.he.sealing import seal
-from dubhe_flwr.he.signing import SIGNATURE_BYTES, TrustedKeys
+from dubhe_flwr.he.signing import SIGNATURE_BYTES, SIGNER_BYTES, TrustedKeys
 from dubhe_flwr.protocol.vaults.vault import Member, Seat, Vault
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.messages import AppointReply, AppointRequest, RegisterRequest
@@ -113,8 +113,12 @@ class KeyedVault(Vault):
         if trusted is not None:
             told = _told(asked, reply.public, reply.state)
             signatures = split(reply.signatures or b"", SIGNATURE_BYTES)
+            joined = list(split(asked.roster.signatures or b"", SIGNATURE_BYTES))
+            signer = joined[asked.openers[place]][:SIGNER_BYTES]
             for key, signature in zip(keys, signatures, strict=True):
                 trusted.rank(self.statement(epoch, told, key, place), signature)
+                if not signature.startswith(signer):  # this node could refuse another's rank
+                    raise UntrustedError("The opener has signed with the key of another node.")
         return None
 
     def delivered(
