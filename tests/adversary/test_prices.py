@@ -283,7 +283,12 @@ class TestAWatchedNode:
 
     @pytest.mark.parametrize(
         ("num_classes", "after_50", "after_1000"),
-        [(2, 0.31, 0.29), (3, 0.73, 0.71), (5, 0.88, 0.86), (10, 0.95, 0.94)],
+        [
+            (2, 0.31, 0.29),
+            pytest.param(3, 0.73, 0.71, marks=pytest.mark.slow),
+            pytest.param(5, 0.88, 0.86, marks=pytest.mark.slow),
+            pytest.param(10, 0.95, 0.94, marks=pytest.mark.slow),
+        ],
     )
     def test_what_draws_tell_about_labels(
         self, num_classes: int, after_50: float, after_1000: float
