@@ -86,7 +86,7 @@ class KeyedVault(Vault):
         if place == 0:
             public, secret = self.make_key(seat.state)
             state = self.sealed_state(seat, secret)
-        told = _told(request, public, state)
+        told = told_to_all(request, public, state)
         statements = [self.statement(seat.epoch, told, key, place) for key in keys]
         sealed = b"".join(map(partial(seal, secret), keys, statements)) if place == 0 else b""
         signatures = None if seat.pinned is None else b"".join(map(seat.pinned.sign, statements))
@@ -94,7 +94,7 @@ class KeyedVault(Vault):
 
     # --- the server -------------------------------------------------------------------------------
 
-    def refused(
+    def refuse(
         self,
         epoch: bytes,
         asked: AppointRequest,
@@ -111,7 +111,7 @@ class KeyedVault(Vault):
         if len(reply.signatures or b"") != (0 if trusted is None else SIGNATURE_BYTES * len(keys)):
             return "wrong number of signatures"
         if trusted is not None:
-            told = _told(asked, reply.public, reply.state)
+            told = told_to_all(asked, reply.public, reply.state)
             signatures = split(reply.signatures or b"", SIGNATURE_BYTES)
             joined = list(split(asked.roster.signatures or b"", SIGNATURE_BYTES))
             signer = joined[asked.openers[place]][:SIGNER_BYTES]
@@ -126,7 +126,7 @@ class KeyedVault(Vault):
     ) -> list[RegisterRequest]:
         """Give each node its own sealed key, and what each opener signed for it."""
         first = replies[0]
-        told = _told(asked, first.public, first.state)
+        told = told_to_all(asked, first.public, first.state)
         sealed = split(first.sealed_keys, self.sealed_key_bytes)
         signed = [split(each.signatures or b"", SIGNATURE_BYTES) for each in replies]
         return [
@@ -189,7 +189,7 @@ class KeyedVault(Vault):
             )
 
 
-def _told(asked: AppointRequest, public: bytes, state: bytes | None) -> RegisterRequest:
+def told_to_all(asked: AppointRequest, public: bytes, state: bytes | None) -> RegisterRequest:
     """Return what all nodes are told when they register; each gets its own key in addition."""
     roster, keys = asked.roster, asked.roster.keys
     opener_keys = b"".join(keys[place] for place in asked.openers)

@@ -26,7 +26,7 @@ class Plain(Vault):
             raise RefusedError("This node did not settle in the last registration period.")
         return AppointReply(state=self.sealed_state(seat, b"")), None
 
-    def refused(self, *_: object) -> None:
+    def refuse(self, *_: object) -> None:
         """Take any reply: there is no key in it."""
 
     def delivered(

@@ -101,7 +101,7 @@ class Vault(ABC):
         """
 
     @abstractmethod
-    def refused(
+    def refuse(
         self,
         epoch: bytes,
         asked: AppointRequest,

@@ -10,7 +10,7 @@ from protocol.server import alter, report_of
 
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
 from dubhe_flwr.protocol import Stage
-from dubhe_flwr.protocol.vaults.keyed import _told
+from dubhe_flwr.protocol.vaults.keyed import told_to_all
 from dubhe_flwr.protocol.wire.messages import AppointRequest
 
 
@@ -33,7 +33,7 @@ def test_a_member_signs_for_no_node_with_the_key_of_a_node_that_colludes_with_it
     batch = nodes.until(Stage.APPOINT)
     member, request = list(batch.requests.items())[1]
     assert isinstance(request, AppointRequest)
-    key, told = request.roster.keys[-1], _told(request, b"", None)
+    key, told = request.roster.keys[-1], told_to_all(request, b"", None)
     statement = vault_of(nodes).statement(batch.header.epoch, told, key, 1)
     signature = PinnedKeys(KEYS[-2], TRUSTED).sign(statement)
 

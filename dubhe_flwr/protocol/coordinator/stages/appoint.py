@@ -73,7 +73,7 @@ class Appoint(Awaiting):
             place = openers.index(node_id)
             if bool(reply.state) != (joined.is_continued and place == 0):
                 return "no state of the last period"
-            return vault.refused(joined.identity, asked, place, reply, context.settings.trusted)
+            return vault.refuse(joined.identity, asked, place, reply, context.settings.trusted)
 
         told, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
