@@ -121,8 +121,8 @@ class Plan:
     finding : tuple of float
         What the rule found: the thresholds, for the paper's rule.
     privacy : PrivacyBound, optional
-        Bound on what the noisy sums of the registration reveal about one client, without those of
-        registrations that failed; None if sums are exact, or no labels enter them.
+        Bound on what the noisy sums of the registration reveal about one client. It does not count
+        sums of registrations that failed. None if sums are exact, or no labels enter them.
     notes : tuple of str
         What did not go as planned, in sentences.
     stages : tuple of StageReport
