@@ -106,6 +106,8 @@ class KeyedVault(Vault):
         keys = asked.roster.keys
         if place == 0:
             self.check_public(reply.public)
+        elif reply.public:
+            return "key of another opener than the first"
         if len(reply.sealed_keys) != (0 if place else self.sealed_key_bytes * len(keys)):
             return "wrong number of sealed keys"
         if len(reply.signatures or b"") != (0 if trusted is None else SIGNATURE_BYTES * len(keys)):

@@ -44,3 +44,18 @@ def test_a_member_signs_for_no_node_with_the_key_of_a_node_that_colludes_with_it
     plan = nodes.finish(batch)
     assert report_of(plan, Stage.APPOINT).dropped == {"UntrustedError": 1}
     assert (plan.num_registered, nodes.errors) == (len(nodes.ids), [])
+
+
+def test_only_the_first_opener_makes_a_key() -> None:
+    """A member that sends another one is replaced."""
+    nodes = with_committee()
+    batch = nodes.until(Stage.APPOINT)
+    alter(
+        nodes,
+        Stage.APPOINT,
+        lambda reply: {**reply, "public": bytes(32)},
+        list(batch.requests)[1:2],
+    )
+    plan = nodes.finish(batch)
+    assert report_of(plan, Stage.APPOINT).dropped == {"key of another opener than the first": 1}
+    assert plan.num_registered == len(nodes.ids)
