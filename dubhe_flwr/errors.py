@@ -58,4 +58,4 @@ class UntrustedError(ProtocolError):
 
 
 class QuorumError(DubheError):
-    """A round that cannot go on, mostly because too few nodes remain; the message says why."""
+    """A round that cannot go on, usually because too few nodes remain; the message says why."""

@@ -45,7 +45,7 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
     is_frame = hasattr(data, "columns") and hasattr(data, "__array__")
     if isinstance(data, Mapping) or is_frame:
         raise DataError(
-            f"A {type(data).__name__} is a {'table' if is_frame else 'batch'} of samples; give its "
+            f"A {type(data).__name__} is a {'table' if is_frame else 'batch'} of samples; pass its "
             f"label column, such as {'frame' if is_frame else 'batch'}[{label!r}]."
         )
     try:
@@ -54,12 +54,12 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
         raise
     except Exception as error:  # noqa: BLE001 - a data set may raise anything, with labels in it
         raise DataError(
-            f"The labels of a {type(data).__name__} cannot be found ({type(error).__name__}); give "
+            f"The labels of a {type(data).__name__} cannot be found ({type(error).__name__}); pass "
             f"an array of them, or name their column if it is not {label!r}."
         ) from None
     if labels.ndim != 1:
         raise DataError(
-            f"The labels have shape {labels.shape}, not (M,): give one whole number for each "
+            f"The labels have shape {labels.shape}, not (M,): pass one whole number for each "
             "sample."
         )
     with np.errstate(invalid="ignore"):  # a missing label is refused below
@@ -71,7 +71,7 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
         )
     if not np.array_equal(whole, labels):
         raise DataError(
-            f"The labels are {labels.dtype} of shape {labels.shape}; give whole numbers, one for "
+            f"The labels are {labels.dtype} of shape {labels.shape}; pass whole numbers, one for "
             "each sample."
         )
     if whole.size and not 0 <= whole.min() <= whole.max() < num_classes:
@@ -93,7 +93,7 @@ def labels_of(data: Any, label: str) -> Any:
     if hasattr(data, "tensors"):
         if len(data.tensors) != 2:
             raise DataError(
-                f"A {type(data).__name__} has {len(data.tensors)} tensors, not two; give the one "
+                f"A {type(data).__name__} has {len(data.tensors)} tensors, not two; pass the one "
                 "with the labels, such as dataset.tensors[1]."
             )
         return _flat(data.tensors[1])
@@ -104,7 +104,7 @@ def labels_of(data: Any, label: str) -> Any:
         if hasattr(sampler, "__len__") and len(sampler) != len(own):
             raise DataError(
                 f"The sampler of a {type(data).__name__} takes {len(sampler)} of {len(own)} "
-                "samples; give an array of their labels."
+                "samples; pass an array of their labels."
             )
         return own[data.indices] if hasattr(data, "indices") else own
     if hasattr(data, "__array__") or isinstance(data, Sequence):
@@ -117,7 +117,7 @@ def _one_each(labels: NDArray[Any], data: Any) -> NDArray[Any]:
     """Return labels, after checking that there is one for each sample of a data set."""
     if hasattr(data, "__len__") and len(data) != len(labels):
         raise DataError(
-            f"A {type(data).__name__} of {len(data)} samples has {len(labels)} labels; give an "
+            f"A {type(data).__name__} of {len(data)} samples has {len(labels)} labels; pass an "
             "array with the label of each sample."
         )
     return labels

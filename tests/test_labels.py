@@ -95,16 +95,16 @@ SEVERAL = np.array([[1, 1, 0, 0], [0, 1, 0, 1]])
     [
         ([0, 41], "Not all of the 2 labels are from 0 to 3, as num_classes=4 requires; raise num"),
         ([-41, 0], "Not all of the 2 labels are from 0 to 3"),
-        (np.eye(4, dtype=int)[[1, 3]], r"shape \(2, 4\), not \(M,\): give one whole number"),
-        (np.full((5, 7), 41.5), r"shape \(5, 7\), not \(M,\): give one whole number"),
-        (np.array(41), r"shape \(\), not \(M,\): give one whole number for each sample"),
+        (np.eye(4, dtype=int)[[1, 3]], r"shape \(2, 4\), not \(M,\): pass one whole number"),
+        (np.full((5, 7), 41.5), r"shape \(5, 7\), not \(M,\): pass one whole number"),
+        (np.array(41), r"shape \(\), not \(M,\): pass one whole number for each sample"),
         (SimpleNamespace(labels=SEVERAL), r"shape \(2, 4\)"),
-        ([0.5, 41], r"float64 of shape \(2,\); give whole numbers, one for each"),
+        ([0.5, 41], r"float64 of shape \(2,\); pass whole numbers, one for each"),
         (["41"], r"strings, of shape \(1,\); number the classes from 0"),
         (pd.Series(["41", "2"]), r"strings, of shape \(2,\); number the classes from 0"),
-        (TensorDataset(*TENSORS.tensors, torch.ones(4)), "has 3 tensors, not two; give the one"),
-        (Samples(TENSORS.__getitem__, labels=["cat"]), "of 4 samples has 1 labels; give an array"),
-        ([{"label": 41}], r"object of shape \(1,\); give whole numbers"),
+        (TensorDataset(*TENSORS.tensors, torch.ones(4)), "has 3 tensors, not two; pass the one"),
+        (Samples(TENSORS.__getitem__, labels=["cat"]), "of 4 samples has 1 labels; pass an array"),
+        ([{"label": 41}], r"object of shape \(1,\); pass whole numbers"),
         ({"image": [0], "label": [41]}, r"A dict is a batch .* such as batch\['species'\]"),
         (
             pd.DataFrame({"species": [41], "size": [3]}),
@@ -112,7 +112,7 @@ SEVERAL = np.array([[1, 1, 0, 0], [0, 1, 0, 1]])
         ),
         (3, r"cannot be found \(TypeError\)"),
         (Samples(lambda _index: int("label 41")), r"cannot be found \(ValueError\)"),
-        (DataLoader(TENSORS, sampler=SubsetRandomSampler([0])), "takes 1 of 4 samples; give an ar"),
+        (DataLoader(TENSORS, sampler=SubsetRandomSampler([0])), "takes 1 of 4 samples; pass an ar"),
         (Partition(LABELS), "name their column if it is not 'species'"),
     ],
 )
@@ -126,5 +126,5 @@ def test_what_is_no_vector_of_labels_is_refused(data: Any, sentence: str) -> Non
 @pytest.mark.filterwarnings("error")
 def test_a_missing_label_is_refused_without_a_warning() -> None:
     """NumPy would warn that it cannot cast NaN, with a line of this package."""
-    with pytest.raises(DataError, match=r"float64 of shape \(2,\); give whole numbers"):
+    with pytest.raises(DataError, match=r"float64 of shape \(2,\); pass whole numbers"):
         count_labels([0.0, np.nan], 4)

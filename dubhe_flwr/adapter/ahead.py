@@ -1,4 +1,4 @@
-"""Plans coming rounds in a thread while the clients of an earlier round train.
+"""Plans later rounds in a thread while the clients of an earlier one train.
 
 Theory of operation. Each call of a selector takes a state and returns the next one, so the states
 form a chain. The thread extends this chain:

@@ -110,7 +110,7 @@ def _encoded(arrays: dict[str, Any], value: Any) -> Any:
             named = [(name, a.dtype, a.shape, a.stype, a.data) for name, a in value.items()]
             return {"record": named, _TAG: True}
     raise CheckpointError(
-        f"A checkpoint cannot hold values of type {type(value).__name__}; give arrays of numbers, "
+        f"A checkpoint cannot hold values of type {type(value).__name__}; use arrays of numbers, "
         "numbers, strings, bytes, or lists and dictionaries of them."
     )
 

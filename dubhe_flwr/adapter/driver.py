@@ -1,7 +1,7 @@
 """Selects the clients of each round for a strategy of either of Flower's APIs.
 
 The driver waits for nodes, takes the plan that was made ahead or else selects the round now, and
-logs the outcome. It also keeps track of training, so that `ahead` can plan coming rounds while
+logs the outcome. It also keeps track of training, so that `ahead` can plan later rounds while
 clients train.
 """
 

@@ -115,7 +115,7 @@ class Run:
         if not left and self._directory is not None:
             log(
                 INFO,
-                "dubhe: all %s rounds of the run in %s are done; ask for more, or give another "
+                "dubhe: all %s rounds of the run in %s are done; ask for more, or set another "
                 "checkpoint_dir",
                 self.rounds_done,
                 self._directory.path,

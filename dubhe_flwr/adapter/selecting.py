@@ -60,8 +60,8 @@ class Selecting(Generic[StrategyT]):
         check_wrapped(strategy, self._configures)
         if not isinstance(selector, Selector):
             raise SettingsError(
-                f"selector={selector!r:.60} is not a Selector; give an object of a class that "
-                "extends dubhe_flwr.protocol.selector.Selector, or use Dubhe, which has its own."
+                f"selector={selector!r:.60} is not a Selector; pass an instance of a subclass "
+                "of dubhe_flwr.protocol.selector.Selector, or use Dubhe, which has its own."
             )
         check_privacy(strategy, selector.num_participants)
         for layer in layers(strategy):

@@ -72,7 +72,7 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
                 arguments = whole.bind(*given, **named).arguments
             except TypeError as error:
                 raise SettingsError(
-                    f"{who} was called wrongly: {error}; give {first}, and the rest by name."
+                    f"{who} was called wrongly: {error}; pass {first} first, and the rest by name."
                 ) from None
             return function(**arguments)
 

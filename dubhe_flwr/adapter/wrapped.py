@@ -49,7 +49,7 @@ def check_wrapped(strategy: Any, method: str) -> None:
     kind = type(strategy)
     if isinstance(strategy, type):
         name = strategy.__name__
-        raise SettingsError(f"{name} is a class; give a strategy made from it, such as {name}().")
+        raise SettingsError(f"{name} is a class; pass an instance, such as {name}().")
     for layer in layers(strategy):
         if any(parent.__name__ == "FedXgbCyclic" for parent in type(layer).__mro__):
             raise SettingsError(

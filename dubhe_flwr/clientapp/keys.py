@@ -40,7 +40,7 @@ def pinned_keys(
         return lambda _context: None
     if signing_key is None or trusted_keys is None:
         raise SettingsError(
-            "signing_key and trusted_keys only work together; give both or neither."
+            "signing_key and trusted_keys only work together; pass both or neither."
         )
     trusted = trusted_keys if callable(trusted_keys) else TrustedKeys(trusted_keys)
     if not callable(signing_key) and isinstance(trusted, TrustedKeys):
@@ -118,5 +118,5 @@ def _read(path: str | Path) -> bytes:
         return Path(path).expanduser().read_bytes()
     except OSError as error:
         raise SettingsError(
-            f"{path} cannot be read ({error.strerror}); give the path of a key file."
+            f"{path} cannot be read ({error.strerror}); pass the path of a key file."
         ) from None

@@ -257,7 +257,7 @@ def register_dubhe(app: ClientApp, **arguments: Any) -> None:
     """
     if not isinstance(app, ClientApp):
         raise SettingsError(
-            f"{type(app).__name__} is not a ClientApp; give the app as the first argument."
+            f"{type(app).__name__} is not a ClientApp; pass the app as the first argument."
         )
     node = Node(**arguments)
 
@@ -318,5 +318,5 @@ def _kept_memory(context: Context) -> Memory:
     try:
         return Memory.from_fields(dict(record.items()))
     except MalformedMessageError:
-        warn_once("dubhe: this node cannot read the session it kept; it registers again")
+        warn_once("dubhe: this node cannot read its saved session; it registers again")
         return Memory()

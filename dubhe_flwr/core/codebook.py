@@ -81,7 +81,7 @@ class Codebook:
             ascending and category[0] >= 0 and category[-1] < self.num_classes
         ):
             raise SettingsError(
-                f"{category} is not a category of {self}: give ascending classes below "
+                f"{category} is not a category of {self}: use ascending classes below "
                 f"{self.num_classes}; their number must be one of {self.reference_set}."
             )
         # Lexicographic rank = last rank - rank of the mirrored set in the combinatorial number

@@ -31,7 +31,7 @@ class Tries:
 
     def __post_init__(self) -> None:
         if type(self.number) is not int or not 1 <= self.number < 2**31:
-            raise SettingsError(f"Tries({self.number!r}) must have a whole number of at least 1.")
+            raise SettingsError(f"Tries({self.number!r}) needs a whole number of at least 1.")
 
     @property
     def has_agent(self) -> bool:

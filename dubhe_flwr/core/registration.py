@@ -64,7 +64,7 @@ def check_thresholds(codebook: Codebook, thresholds: Mapping[int, float]) -> dic
     for size, share in given.items():
         if not (isinstance(share, Real) and 0.0 <= share <= 1.0):
             raise SettingsError(
-                f"thresholds[{size}]={share!r} is not a share of a client's data; give a value "
+                f"thresholds[{size}]={share!r} is not a share of a client's data; use a value "
                 "from 0 to 1."
             )
     return {size: float(given[size]) for size in sizes}
@@ -105,7 +105,7 @@ def dominating_category(
     shares = label_distribution(label_counts)
     if shares.shape != (codebook.num_classes,):
         raise SettingsError(
-            f"Label counts of shape {shares.shape} do not fit {codebook}; give one count for each "
+            f"Label counts of shape {shares.shape} do not fit {codebook}; pass one count for each "
             f"of {codebook.num_classes} classes."
         )
     by_share = np.argsort(-shares, kind="stable")

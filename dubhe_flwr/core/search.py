@@ -35,7 +35,7 @@ def candidate_grid(codebook: Codebook) -> list[dict[int, float]]:
     if (num_candidates := 3 ** len(sizes)) > _MAX_CANDIDATES:
         raise SettingsError(
             f"A search over the sizes of reference_set={codebook.reference_set} has "
-            f"{num_candidates} candidates, above {_MAX_CANDIDATES}; leave out a size or give "
+            f"{num_candidates} candidates, above {_MAX_CANDIDATES}; leave out a size or pass "
             "thresholds."
         )
     shares = ((0.5, 0.7, 0.9) if i == 1 else tuple(k / (10 * i) for k in (2, 4, 6)) for i in sizes)

@@ -59,7 +59,7 @@ class Slots:
         counters = np.asarray(values)
         if counters.shape != (self.number,) or not np.issubdtype(counters.dtype, np.integer):
             raise SettingsError(
-                f"Field {name!r} got {counters.dtype} values of shape {counters.shape}: give "
+                f"Field {name!r} got {counters.dtype} values of shape {counters.shape}: pass "
                 f"integers of shape ({self.number},)."
             )
         if counters.min() < 0 or counters.max() > self.largest:
@@ -164,7 +164,7 @@ class Layout:
         field = self.fields[name]
         if not 1 <= num_addends <= self.max_clients:
             raise SettingsError(
-                f"num_addends={num_addends} lies outside 1..{self.max_clients}: give the number "
+                f"num_addends={num_addends} lies outside 1..{self.max_clients}: pass the number "
                 "of clients in the sum."
             )
         if len(plaintexts) != self.num_ciphertexts(name):

@@ -120,10 +120,10 @@ class PublicKey:
                 products[place] = products[place] * factor % modulus
             num_addends += 1
         if num_addends == 0:
-            raise SettingsError("A sum of no vectors has no value: add at least one.")
+            raise SettingsError("No vectors to add up: pass at least one.")
         # A product is a unit only if every factor is: one check covers them all.
         if not self.are_units(products):
-            raise InvalidCiphertextError("An addend is not a unit: look for it by adding up each.")
+            raise InvalidCiphertextError("An addend is not a unit; to find it, add up each alone.")
         size = self.ciphertext_bytes
         return b"".join(int(product).to_bytes(size, "big") for product in products)
 

@@ -38,7 +38,7 @@ class TrustedKeys:
             )
         keys = list(public_keys)
         if not keys:
-            raise SettingsError("trusted_keys is empty; give the public keys of all nodes.")
+            raise SettingsError("trusted_keys is empty; pass the public keys of all nodes.")
         if not all(isinstance(key, Ed25519PublicKey) for key in keys):
             raise SettingsError(
                 "trusted_keys holds something that is not a public Ed25519 key; read them from a "

@@ -81,7 +81,7 @@ class Selector(ABC, Generic[StateT]):
         """
         del state
         raise CheckpointError(
-            f"{type(self).__name__} keeps no state; give it state_dict and load_state_dict, or "
+            f"{type(self).__name__} keeps no state; define state_dict and load_state_dict, or "
             "leave out checkpoint_dir."
         )
 
@@ -92,4 +92,4 @@ class Selector(ABC, Generic[StateT]):
         since the state was saved.
         """
         del saved
-        raise CheckpointError(f"{type(self).__name__} loads no state; give it load_state_dict.")
+        raise CheckpointError(f"{type(self).__name__} loads no state; define load_state_dict.")

@@ -134,8 +134,8 @@ class Settings:
                 raise SettingsError(f"{name}={value} must be at least {least}, and below 2**63.")
         if not isinstance(self.rule, Rule):
             raise SettingsError(
-                f"rule={self.rule!r} is not a participation rule; give one made from a class of "
-                "dubhe_flwr.rules, such as Prices()."
+                f"rule={self.rule!r} is not a participation rule; pass an instance of a class "
+                "in dubhe_flwr.rules, such as Prices()."
             )
         if not isinstance(self.determined, Tries):
             raise SettingsError(
@@ -276,7 +276,7 @@ class Settings:
         if isinstance(wanted, str) and self.determined.has_agent:
             raise SettingsError(
                 f"An agent does not know target={wanted!r} and cannot score its choices by it; "
-                "give the share of each class, or leave determination out."
+                "list the share of each class, or leave determination out."
             )
 
     def _check_draws(self) -> None:

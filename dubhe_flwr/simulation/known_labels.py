@@ -60,7 +60,7 @@ def known_labels(
             return {}
         if unknown := [alias for alias in plan.aliases if alias not in rows]:
             raise SettingsError(
-                f"label_counts has {len(rows)} rows, and none for client {unknown[0]!r}; give "
+                f"label_counts has {len(rows)} rows, and none for client {unknown[0]!r}; pass "
                 "known_labels one row for each partition-id."
             )
         chosen = [rows[alias] for alias in plan.aliases]

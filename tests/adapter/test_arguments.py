@@ -52,7 +52,7 @@ def test_missing_and_unknown_arguments_are_named(api: Api) -> None:
     with pytest.raises(SettingsError, match=r"Dubhe was called wrongly: missing .*'num_particip"):
         api.ours.Dubhe(api.wrapped())
     with pytest.raises(
-        SettingsError, match=r"too many positional arguments; give strategy, and the rest by"
+        SettingsError, match=r"too many positional arguments; pass strategy first, and the rest"
     ):
         api.ours.Dubhe(api.wrapped(), 20)
     with pytest.raises(SettingsError, match=r"Selection was called wrongly: missing .*'selector'"):

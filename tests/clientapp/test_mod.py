@@ -182,7 +182,7 @@ def test_register_dubhe_explains_wrong_arguments() -> None:
     register_dubhe(ClientApp(), lambda _context: [1, 2])
     register_dubhe(ClientApp(), label_counts=lambda _context: [1, 2])
     cases: list[tuple[Any, dict[str, Any], str]] = [
-        (ServerApp(), {}, "ServerApp is not a ClientApp; give the app as the first argument"),
+        (ServerApp(), {}, "ServerApp is not a ClientApp; pass the app as the first argument"),
         (numpy_client_app(), {}, r"pass mods=\[DubheMod\(label_counts\)\]"),
         (ClientApp(), {"wiling": None}, "register_dubhe takes no wiling; did you mean willing"),
     ]

@@ -24,7 +24,7 @@ def mask(*clients: int) -> NDArray[np.bool_]:
 @pytest.mark.parametrize("number", [0, 2.0, True, 2**31])
 def test_a_number_that_cannot_work_is_refused(number: Any) -> None:
     """The error names the number and its value."""
-    with pytest.raises(SettingsError, match=rf"Tries\({number!r}\) must have a whole number of"):
+    with pytest.raises(SettingsError, match=rf"Tries\({number!r}\) needs a whole number of"):
         Tries(number)
 
 

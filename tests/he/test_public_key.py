@@ -66,5 +66,5 @@ def test_sum_adds_plaintexts_place_by_place(
 
 def test_a_sum_of_nothing_is_refused(secret_key: SecretKey) -> None:
     """No vectors have no sum."""
-    with pytest.raises(SettingsError, match="no vectors"):
+    with pytest.raises(SettingsError, match="No vectors"):
         secret_key.public_key.add_up([])

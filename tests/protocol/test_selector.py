@@ -23,5 +23,5 @@ def test_a_selector_that_keeps_no_state_says_so() -> None:
     """The error names the class and the methods that it lacks."""
     with pytest.raises(CheckpointError, match=r"Simple keeps no state; .*leave out checkpoint"):
         Selector.state_dict(SIMPLE, None)
-    with pytest.raises(CheckpointError, match="Simple loads no state; give it load_state_dict"):
+    with pytest.raises(CheckpointError, match="Simple loads no state; define load_state_dict"):
         Selector.load_state_dict(SIMPLE, {})

@@ -27,7 +27,7 @@ an outcome, whose class decides what comes next, or a stage that has sent a batc
 
 A stage that has nothing to ask returns its outcome from ``begin``: `Appoint` in a simulation in the
 clear that starts afresh, `Open` without a committee, `Participate` if the round was drawn ahead,
-and `Determine` if there is no choice: the server then fills the round up, or trims it, by chance.
+and `Determine` if there is no choice: the server then fills the round up, or trims it, at random.
 
 A stage raises an error if the round cannot go on; `random_fallback` then selects clients at random
 or ends the run.
@@ -157,7 +157,7 @@ class Coordinator(Selector[CoordinatorState]):
             )
         if self.settings.seed not in {None, seed}:
             raise CheckpointError(
-                f"seed={self.settings.seed} is not the seed {seed} of the saved state; give that "
+                f"seed={self.settings.seed} is not the seed {seed} of the saved state; use that "
                 "one, or none."
             )
         if self.settings.seed is None and self.settings.simulation is None:

@@ -64,7 +64,7 @@ def after_join(
     counts: tuple[int, ...] | None,
     delivery_key: bytes = b"",
 ) -> Memory:
-    """Return the memory of a node that joins with these label counts, or stays out if None.
+    """Return the memory of a node that joins with these label counts, or sits out if None.
 
     A node of a simulation in the clear needs no delivery key, since nothing is sealed for it.
     """

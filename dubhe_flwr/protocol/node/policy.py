@@ -1,7 +1,7 @@
 """The node owner's decisions, which hold whatever the server asks.
 
 `read_label_counts` checks a request to join against them and calls the owner's functions. If the
-owner's code raises an error, the node stays out. The log then leaves out the error's text, which
+owner's code raises an error, the node sits out. The log then leaves out the error's text, which
 may contain labels.
 """
 
@@ -106,7 +106,7 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
     try:
         answer = policy.willing(server_round)
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-        warn_once("dubhe: willing raised %s; the node stays out.", where_raised(error))
+        warn_once("dubhe: willing raised %s; the node sits out.", where_raised(error))
         return False
     if not isinstance(answer, int | np.bool_):
         warn_once("dubhe: willing returned neither True nor False, which counts as no.")
@@ -115,13 +115,13 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
 
 
 def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ...] | JoinStatus:
-    """Read the label counts to join an epoch, or return why the node stays out."""
+    """Read the label counts to join an epoch, or return why the node sits out."""
     if (refusal := _refusal(policy, request)) is not None:
         return refusal
     if policy.pinned is not None and not request.has_trusted_keys:
         warn_once(
             "dubhe: this node has pinned keys, but the server has no trusted_keys, so the node "
-            "stays out; give the server the nodes' list (trusted_keys of Dubhe)."
+            "sits out; give the server the nodes' list (trusted_keys of Dubhe)."
         )
         return JoinStatus.NEEDS_TRUSTED_KEYS
     if policy.simulated and not request.simulated:
@@ -137,7 +137,7 @@ def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ..
     try:
         terms_of(request, len(counts))
     except RefusedError as error:
-        warn_once("dubhe: %s The node stays out.", str(error))
+        warn_once("dubhe: %s The node sits out.", str(error))
         return JoinStatus.REFUSES_PARAMETERS
     return tuple(counts.tolist())
 
@@ -147,10 +147,10 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
     try:
         rule_of(request)
     except RefusedError as error:
-        warn_once("dubhe: %s The node stays out.", str(error))
+        warn_once("dubhe: %s The node sits out.", str(error))
         return JoinStatus.RULE_NOT_KNOWN
     if request.simulated and not policy.simulated:
-        warn_once("dubhe: the server runs a simulation; without simulated=True the node stays out.")
+        warn_once("dubhe: the server runs a simulation; without simulated=True the node sits out.")
         return JoinStatus.NOT_SIMULATED
     hides_clients = request.has_committee and rule_of(request).hides_clients
     may_see_all = policy.pinned is None or policy.simulated or policy.exact_sums
@@ -158,14 +158,14 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
         warn_once(
             "dubhe: the server asks for sums that a single node can open, that have no noise, or "
             "that can single out a client; a node with pinned keys takes part in them only with "
-            "exact_sums=True, so this node stays out."
+            "exact_sums=True, so this node sits out."
         )
         return JoinStatus.REFUSES_PARAMETERS
     key_fits = policy.min_key_bits <= request.key_bits <= policy.max_key_bits
     if not policy.simulated and request.max_clients > policy.max_clients:
         warn_once(
             "dubhe: the server's max_registered=%s is above max_clients=%s of this node's owner; "
-            "the node stays out.",
+            "the node sits out.",
             *(request.max_clients, policy.max_clients),
         )
         return JoinStatus.REFUSES_PARAMETERS
@@ -173,7 +173,7 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
         return None
     warn_once(
         "dubhe: the server's key_bits=%s and min_cohort=%s are outside the limits of this node's "
-        "owner, %s to %s and at least %s; the node stays out.",
+        "owner, %s to %s and at least %s; the node sits out.",
         *(request.key_bits, request.min_cohort),
         *(policy.min_key_bits, policy.max_key_bits, policy.min_cohort),
     )
@@ -203,20 +203,20 @@ def _read(  # noqa: PLR0911 - one for each fault
         warn_once("dubhe: label_counts: %s", str(error))
         return JoinStatus.INVALID_LABEL_COUNTS
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-        warn_once("dubhe: label_counts raised %s; the node stays out.", where_raised(error))
+        warn_once("dubhe: label_counts raised %s; the node sits out.", where_raised(error))
         return JoinStatus.INVALID_LABEL_COUNTS
     is_numbered = index.ndim == 1 and index.dtype.kind in "biuf"
     if is_numbered and not np.array_equal(index, np.arange(len(index))):
         warn_once(
             "dubhe: label_counts returned a Series whose index is not 0, 1, 2 and so on; the most "
             "frequent class comes first in value_counts(), so return count_labels(labels, "
-            "num_classes) instead; the node stays out."
+            "num_classes) instead; the node sits out."
         )
         return JoinStatus.INVALID_LABEL_COUNTS
     if counts.ndim == 1 and num_classes not in {None, len(counts)}:
         warn_once(
             "dubhe: label_counts returned %s numbers for %s classes, but must return the number "
-            "of samples of each class; the node stays out.",
+            "of samples of each class; the node sits out.",
             len(counts),
             num_classes,
         )
@@ -230,7 +230,7 @@ def _read(  # noqa: PLR0911 - one for each fault
     warn_once(
         "dubhe: label_counts returned %s of shape %s, but must return an int of at least 0 for "
         "each of two or more classes, with a total below 2^42, as count_labels(labels, "
-        "num_classes) does; the node stays out.",
+        "num_classes) does; the node sits out.",
         counts.dtype,
         counts.shape,
     )

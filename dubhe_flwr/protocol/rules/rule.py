@@ -182,7 +182,7 @@ class Rule(ABC):
 
     @property
     def num_classes(self) -> int | None:
-        """``C``, if the settings fix it; nodes with another number of classes stay out."""
+        """``C``, if the settings fix it; nodes with another number of classes sit out."""
         return None
 
     @property

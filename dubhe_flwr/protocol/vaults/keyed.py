@@ -67,7 +67,7 @@ class KeyedVault(Vault):
         keys, places = roster.keys, request.openers
         least = max(announced.min_cohort, self.num_openers)
         if len(set(keys)) < len(keys) or not least <= len(keys) <= announced.max_clients:
-            raise RefusedError("The nodes' keys are not distinct, too few or too many.")
+            raise RefusedError("The nodes' keys are too few, too many or not distinct.")
         if (roster.num_examples is not None) != announced.weighted:
             raise RefusedError("Numbers of samples belong to weighted registrations only.")
         self._check_openers(places)

@@ -36,7 +36,7 @@ class JoinStatus(IntEnum):
 
     @property
     def reason(self) -> str:
-        """Why the node stays out, in words."""
+        """Why the node sits out, in words."""
         return self.name.lower().replace("_", " ")
 
 

@@ -194,7 +194,7 @@ def test_partitioner() -> None:
     check(partitioner, [[2, 0, 1], [0, 2, 0]])
     check(partitioner, "name their column if it is not 'fine'", label="fine")
     own[0] = [0.5, 1.5]
-    check(partitioner, "give whole numbers")
+    check(partitioner, "pass whole numbers")
 
 
 def test_summary_says_what_was_read() -> None:

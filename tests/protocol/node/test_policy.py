@@ -81,7 +81,7 @@ def test_the_owner_is_told_why(
     ((logger, level, message),) = caplog.record_tuples
     assert (logger, level) == ("flwr", logging.WARNING)
     assert message.startswith(f"dubhe: label_counts {said}")
-    assert message.endswith("; the node stays out.")
+    assert message.endswith("; the node sits out.")
     is_no_count = " of shape " in said
     assert ("as count_labels(labels, num_classes) does" in message) == is_no_count
 
@@ -91,7 +91,7 @@ def test_the_owner_reads_the_error_of_count_labels(caplog: pytest.LogCaptureFixt
     node = replace(BROKEN, label_counts=lambda: count_labels([[0], [1]], 4))
     assert read_label_counts(node, ANNOUNCED) is JoinStatus.INVALID_LABEL_COUNTS
     (message,) = caplog.messages
-    assert message.startswith("dubhe: label_counts: The labels have shape (2, 1), not (M,): give")
+    assert message.startswith("dubhe: label_counts: The labels have shape (2, 1), not (M,): pass")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_terms_that_the_owner_does_not_accept_are_refused(
     """Small cohorts and keys, simulations, unknown rules: no label is read; the log says why."""
     assert read_label_counts(BROKEN, replace(ANNOUNCED, **change)) is JoinStatus[why]
     assert caplog.messages[0].startswith(f"dubhe: {said}")
-    assert caplog.messages[0].lower().endswith("the node stays out.")
+    assert caplog.messages[0].lower().endswith("the node sits out.")
 
 
 def test_a_single_class_is_refused() -> None:

@@ -39,7 +39,7 @@ def test_given_thresholds_are_used(given_: Any, thresholds: Any) -> None:
     ("given_", "match"),
     [
         (((1, 2, 10), "best"), "thresholds='best' must be 'search', or a share for each size"),
-        (((1, 2, 3, 4, 10), "search"), "has 81 candidates, above 64; leave out a size or give"),
+        (((1, 2, 3, 4, 10), "search"), "has 81 candidates, above 64; leave out a size or pass"),
         ((range(1, 30), "search"), "has 22876792454961 candidates, above 64"),
         (((5 * 10**8, 10**9), "search"), "reference_set is for 1000000000 classes; at most 4096"),
         (((1, 4097), {1: 0.5}), "at most 4096 are allowed"),

@@ -104,7 +104,7 @@ class _Checks:
     epoch: bytes
     announced: JoinRequest
     trusted: TrustedKeys | None
-    aliases: dict[int, str] = field(default_factory=dict)  # also of nodes that stay out
+    aliases: dict[int, str] = field(default_factory=dict)  # also of nodes that sit out
     declined: set[int] = field(default_factory=set)
     ranks: dict[int, int] = field(default_factory=dict)  # of the key that a node signed with
     _public_keys: set[bytes] = field(default_factory=set)
@@ -187,5 +187,5 @@ def _of_one_length(
         )
         context.give_up(f"Nodes disagree on the number of classes: {found}. {_EACH_CLASS}", None)
     names = ", ".join(f"node {accepted[n].alias} has {accepted[n].num_classes}" for n in others)
-    note = f"Most nodes have {num_classes} classes; these stay out: {names}."
+    note = f"Most nodes have {num_classes} classes; these sit out: {names}."
     return context.noted(f"{note} {_EACH_CLASS}"), num_classes, others

@@ -144,7 +144,7 @@ def test_nodes_with_another_number_of_classes_stay_out() -> None:
     plan = nodes.play(1)
     odd = {nodes.ids[2], nodes.ids[5]}
     (note,) = plan.notes
-    assert note.startswith("Most nodes have 5 classes; these stay out: node 2 has 3, node 5 ")
+    assert note.startswith("Most nodes have 5 classes; these sit out: node 2 has 3, node 5 ")
     assert note.endswith("np.bincount needs minlength=num_classes for them.")
     assert (plan.num_registered, epoch_of(nodes).registration.joined.num_classes) == (6, 5)
     assert epoch_of(nodes).registration.joined.declined == odd == nodes.state.run.declined
