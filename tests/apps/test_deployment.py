@@ -31,8 +31,8 @@ def test_credentials_are_secret(tmp_path: Path) -> None:
     assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
     for path in (made.key, *made.node_keys):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(made.authority.parent.stat().st_mode) == 0o700
-    written = [path for path in made.authority.parent.iterdir() if b"PRIVATE" in path.read_bytes()]
+    assert stat.S_IMODE(made.key.parent.stat().st_mode) == 0o700
+    written = [path for path in made.key.parent.iterdir() if b"PRIVATE" in path.read_bytes()]
     assert sorted(written) == sorted([made.key, *made.node_keys])
 
 

@@ -1,4 +1,4 @@
-"""Throw-away credentials: an authority, the SuperLink's certificate and the SuperNodes' keys."""
+"""Throw-away credentials: the SuperLink's certificate and the SuperNodes' keys."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import NameOID
 
 _LIFETIME = dt.timedelta(days=1)
 
@@ -23,19 +23,15 @@ _LIFETIME = dt.timedelta(days=1)
 class Credentials:
     """Paths of the files with which SuperLink and SuperNodes authenticate each other.
 
-    The authority's own key is never written to disk, so nobody can issue another certificate.
-
     Parameters
     ----------
-    authority : Path
-        The authority's certificate, which SuperLink and SuperNodes need to connect.
     certificate, key : Path
-        The SuperLink's certificate for the loopback interface, and its private key.
+        The SuperLink's certificate for the loopback interface, and its private key. It signs
+        itself and no other certificate, so SuperLink and SuperNodes trust it as it is.
     node_keys : tuple of Path
         Private key of each SuperNode; the public key's path ends in `.pub`.
     """
 
-    authority: Path
     certificate: Path
     key: Path
     node_keys: tuple[Path, ...]
@@ -52,18 +48,13 @@ class Credentials:
             Number of SuperNodes.
         """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        authority_key = ec.generate_private_key(ec.SECP384R1())
-        authority = _certificate("dubhe throw-away authority", authority_key)
         key = ec.generate_private_key(ec.SECP384R1())
-        certificate = _certificate("localhost", key, issuer=authority, issuer_key=authority_key)
         made = cls(
-            authority=folder / "authority.pem",
             certificate=folder / "superlink.pem",
             key=folder / "superlink.key",
             node_keys=tuple(folder / f"supernode-{i}" for i in range(num_supernodes)),
         )
-        made.authority.write_bytes(authority.public_bytes(Encoding.PEM))
-        made.certificate.write_bytes(certificate.public_bytes(Encoding.PEM))
+        made.certificate.write_bytes(_certificate(key).public_bytes(Encoding.PEM))
         _write_secret(made.key, key, PrivateFormat.PKCS8)
         for path in made.node_keys:
             node_key = ec.generate_private_key(ec.SECP384R1())
@@ -78,48 +69,20 @@ def _write_secret(path: Path, key: ec.EllipticCurvePrivateKey, kind: PrivateForm
     path.write_bytes(key.private_bytes(Encoding.PEM, kind, NoEncryption()))
 
 
-def _certificate(
-    name: str,
-    key: ec.EllipticCurvePrivateKey,
-    issuer: x509.Certificate | None = None,
-    issuer_key: ec.EllipticCurvePrivateKey | None = None,
-) -> x509.Certificate:
-    """Return a self-signed authority's certificate or, with an `issuer`, a loopback server's."""
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+def _certificate(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    """Return a self-signed certificate of a server on the loopback interface."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    names = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
     now = dt.datetime.now(dt.UTC)
-    is_authority = issuer is None
-    builder = (
+    return (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .issuer_name(subject if issuer is None else issuer.subject)
+        .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(hours=1))
         .not_valid_after(now + _LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-        .add_extension(
-            x509.KeyUsage(
-                digital_signature=not is_authority,
-                key_cert_sign=is_authority,
-                crl_sign=is_authority,
-                content_commitment=False,
-                key_encipherment=False,
-                data_encipherment=False,
-                key_agreement=False,
-                encipher_only=False,
-                decipher_only=False,
-            ),
-            critical=True,
-        )
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key((issuer_key or key).public_key()),
-            critical=False,
-        )
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA384())
     )
-    if not is_authority:
-        names = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
-        builder = builder.add_extension(
-            x509.SubjectAlternativeName(names), critical=False
-        ).add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    return builder.sign(issuer_key or key, hashes.SHA384())

@@ -134,13 +134,13 @@ class Federation:
         self._address = f"127.0.0.1:{api}"
         (self.processes.home / "config.toml").write_text(
             f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\n'
-            f'address = "{self._address}"\nroot-certificates = "{made.authority}"\n',
+            f'address = "{self._address}"\nroot-certificates = "{made.certificate}"\n',
             encoding="utf-8",
         )
         self.processes.start(
             "superlink",
             *("python", "-c", _PATIENT, "flower-superlink"),
-            *("--ssl-ca-certfile", str(made.authority)),
+            *("--ssl-ca-certfile", str(made.certificate)),
             *("--ssl-certfile", str(made.certificate), "--ssl-keyfile", str(made.key)),
             "--enable-supernode-auth",
             *("--host", "127.0.0.1", "--port", str(api)),
@@ -162,7 +162,7 @@ class Federation:
         process_id = self.processes.start(
             name,
             *("python", "-c", _PATIENT, "flower-supernode"),
-            *("--root-certificates", str(self.credentials.authority)),
+            *("--root-certificates", str(self.credentials.certificate)),
             *("--auth-supernode-private-key", str(key)),
             *("--trusted-entities", str(self._trusted_entities)),
             *("--superlink", self._address),
