@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from dubhe_lab.data.natural import NATURAL
 from dubhe_lab.experiments.my_federation import study
-from dubhe_lab.experiments.scenario import Scenario
 from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
 from dubhe_lab.paper.experiment import (
@@ -28,7 +27,6 @@ from dubhe_lab.paper.trainings import (
     costs_of,
     device_name,
     final_mean,
-    measure,
     methods_of,
 )
 from dubhe_lab.report.methods import method_label
@@ -86,29 +84,18 @@ def _given(name: str, options: PaperSettings) -> dict[str, Any]:
     }
 
 
-def _settings(name: str, seed: int, options: PaperSettings) -> CompareSettings:
-    given = _given(name, options)
-    return TrainingCellSettings.for_dataset(name, methods=("dubhe",), seed=seed, **given)
-
-
 def _training(name: str, way: str, seed: int, options: PaperSettings) -> Cell:
     """Return the cell that trains; its identity has no skew, since the federation is given."""
-    cell = comparison_cell(name, name, _WAYS[way], seed, **_given(name, options))
+    mix = {"target": "own"} if way == _OWN_MIX else {}
+    cell = comparison_cell(name, name, _WAYS[way], seed, **_given(name, options), **mix)
     drawn = {"rho", "emd", "generator"}
     config = {key: value for key, value in cell.config.items() if key not in drawn}
-    if way != _OWN_MIX:
-        return replace(cell, config=config)
-    return replace(
-        cell,
-        name=f"{name}, {way}, seed {seed}",
-        config={**config, "target": "own"},
-        measure=partial(_measure_own_mix, _settings(name, seed, options)),
-    )
+    return replace(cell, name=f"{name}, {way}, seed {seed}", config=config)
 
 
 def _study(name: str, options: PaperSettings) -> Cell:
     """Return the cell of a federation's study, with the samples of the first seed."""
-    settings = _settings(name, 0, options)
+    settings = TrainingCellSettings.for_dataset(name, seed=0, **_given(name, options))
     config = {
         "dataset": name,
         "num_samples": settings.federation.num_samples,
@@ -119,26 +106,12 @@ def _study(name: str, options: PaperSettings) -> Cell:
     return Cell(_KIND, f"{name}, study", config, measured, settings.federation.num_clients / 50)
 
 
-def _scenario(settings: CompareSettings, machine: MachineSettings) -> Scenario:
-    from dubhe_lab.paper.scenarios import scenario_of  # noqa: PLC0415 - imports torch
-
-    return scenario_of(replace(settings, machine=machine))
-
-
-def _measure_own_mix(
-    settings: CompareSettings, machine: MachineSettings, advance: Advance
-) -> Measured:
-    """Train with Dubhe, aiming at the class mix of all clients' data."""
-    shares = _scenario(settings, machine).federation.global_distribution
-    own: dict[str, Any] = {"target": tuple(shares.tolist())}
-    selection = replace(settings.selection, **own)
-    return measure(replace(settings, selection=selection), machine, advance)
-
-
 def _measure_study(
     settings: CompareSettings, machine: MachineSettings, _advance: Advance
 ) -> Measured:
-    counts = _scenario(settings, machine).federation.label_counts
+    from dubhe_lab.paper.scenarios import scenario_of  # noqa: PLC0415 - imports torch
+
+    counts = scenario_of(replace(settings, machine=machine)).federation.label_counts
     found = study(counts, num_participants=_PARTICIPANTS, equal_weights=True)
     return Measured(
         {
