@@ -255,14 +255,14 @@ def _curves(federation: str, results: ComparisonResults) -> list[Panel]:
 
 
 def measure(settings: CompareSettings, machine: MachineSettings, advance: Advance) -> Measured:
-    """Train with one selection method."""
+    """Train with each selection method."""
     # Imported here, since they need torch, which is optional and slow to import.
     from dubhe_lab.experiments.compare import compare  # noqa: PLC0415
     from dubhe_lab.paper.scenarios import scenario_of  # noqa: PLC0415
 
     def on_round(_method: str, server_round: int, _accuracy: float | None) -> None:
         # Round 0 is the initial model, which nobody trains.
-        advance(min(server_round, 1) / settings.num_rounds)
+        advance(min(server_round, 1) / settings.num_rounds / len(settings.methods))
 
     results = compare(replace(settings, machine=machine), on_round, scenario_of=scenario_of)
     return Measured(

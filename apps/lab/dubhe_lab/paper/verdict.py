@@ -18,7 +18,7 @@ from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
 from dubhe_lab.paper.experiment import Experiment, Grid, PaperSettings, Results, deciding
 from dubhe_lab.paper.page import Section
-from dubhe_lab.paper.trainings import device_name
+from dubhe_lab.paper.trainings import measure
 from dubhe_lab.report.federation import points_of_digits, verdict_on
 from dubhe_lab.report.picture import UNIFORM_COLOUR, Picture
 from dubhe_lab.report.table import Table
@@ -86,24 +86,18 @@ def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advan
 
     Stores the study's distances rather than its verdict, whose formula may change.
     """
-    from dubhe_lab.experiments.compare import compare  # noqa: PLC0415 - imports torch
-
-    def on_round(_method: str, server_round: int, _accuracy: float | None) -> None:
-        advance(min(server_round, 1) / settings.num_rounds / len(settings.methods))
-
     selection = settings.selection
     counts = settings.federation.draw("digits", 10).label_counts
     found = study(counts, num_participants=selection.num_participants, key_bits=selection.key_bits)
-    methods = compare(replace(settings, machine=machine), on_round).methods
-    accuracy = {name: of.final_accuracy for name, of in methods.items()}
-    reached = {name: found.methods[name] for name in methods}
+    trained = measure(settings, machine, advance)
+    methods = trained.result["methods"]
     told = {
         "emd": found.emd,
-        "lasting": {name: of.lasting for name, of in reached.items()},
-        "distance": {name: of.distance for name, of in reached.items()},
-        "accuracy": accuracy,
+        "lasting": {name: found.methods[name].lasting for name in methods},
+        "distance": {name: found.methods[name].distance for name in methods},
+        "accuracy": {name: of["final_accuracy"] for name, of in methods.items()},
     }
-    return Measured(told, device=device_name(machine), packages=("torch",))
+    return replace(trained, result=told)
 
 
 def _report(options: PaperSettings, found: Results) -> Section:
