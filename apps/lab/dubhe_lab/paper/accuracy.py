@@ -5,18 +5,17 @@ rounds), averages (accuracy in the federations of Table 1) and FEMNIST (handwrit
 share cells made with `trainings.training_cell`, and each cell is measured once.
 """
 
-from collections.abc import Mapping
 from functools import partial
 from statistics import fmean
-from typing import Any, Final
+from typing import Final
 
 from dubhe_lab.paper.experiment import Experiment, Grid, Method, PaperSettings, Results, spread
 from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_averages
 from dubhe_lab.paper.trainings import ALL, accuracies, curves_of, together, trainings
 from dubhe_lab.report.panels import accuracy_and_shares, draw_accuracy, draw_shares
-from dubhe_lab.report.picture import Panel, Picture
-from dubhe_lab.report.results import ComparisonResults, MethodResult
+from dubhe_lab.report.picture import Picture
+from dubhe_lab.report.results import ComparisonResults
 from dubhe_lab.report.table import Table
 
 _CAPTION: Final = "Accuracy over the last rounds"
@@ -63,30 +62,22 @@ def _report_motivation(_options: PaperSettings, results: Results) -> Section:
         rows += [[title, name, spread(accuracies(of))] for name, of in measured.items()]
         if measured:
             # Separate pictures, since they use the same colours for different federations.
-            first = {name: next(iter(of_seeds.values())) for name, of_seeds in measured.items()}
+            methods = together(measured).methods
+            proportions = {name: of.class_proportions for name, of in methods.items()}
             pictures.append(
                 Picture(
                     f"motivation-{title.split()[0].lower()}",
                     f"{title}, random selection. Above: test accuracy. Below: class proportions of "
                     "the selected data.",
-                    _motivation_panels(title, first),
+                    [
+                        partial(draw_accuracy, methods=methods, title=title),
+                        partial(draw_shares, proportions=proportions),
+                    ],
                 )
             )
     title = "Motivation: random selection under skew"
     table = Table(_CAPTION, ("", "federation", "accuracy"), rows)
     return Section("motivation", title, [], [table], pictures)
-
-
-def _motivation_panels(title: str, results: Mapping[str, Any]) -> list[Panel]:
-    methods = {
-        name: MethodResult.from_dict(result["methods"]["random"])
-        for name, result in results.items()
-    }
-    proportions = {name: of.class_proportions for name, of in methods.items()}
-    return [
-        partial(draw_accuracy, methods=methods, title=title),
-        partial(draw_shares, proportions=proportions),
-    ]
 
 
 # Curves: accuracy over the rounds, and both label terms of the bound (Figure 7 and eq. 3).
