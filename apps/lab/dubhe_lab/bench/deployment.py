@@ -50,10 +50,11 @@ def bench_deployment(settings: DeploymentSettings) -> BenchResults:
     load = getloadavg()[0]
     measured = _measured(settings)
     random = fmean(seconds for part in measured["random"] for seconds in part[1:])
-    figures = {"random_round_seconds": random}
-    for kind in _KINDS:
-        own = _figures(measured[kind], random)
-        figures |= {f"{kind}_{name}": figure for name, figure in own.items()}
+    of_kind = {kind: _figures(measured[kind], random) for kind in _KINDS}
+    figures = {
+        "random_round_seconds": random,
+        **{f"{kind}_{name}": of for kind, own in of_kind.items() for name, of in own.items()},
+    }
     bounds = {f"{kind}_{name}": bound for kind in _KINDS for name, bound in _BOUNDS.items()}
     return BenchResults(
         config={**settings.flat(), **environment(["dubhe-flwr", "flwr"]), "load_before": load},
@@ -61,7 +62,7 @@ def bench_deployment(settings: DeploymentSettings) -> BenchResults:
         bounds=bounds if settings == DeploymentSettings() else {},
         measured=measured,
         tables=[
-            _rounds_table(settings, figures),
+            _rounds_table(settings, random, of_kind),
             *(_exchanges_table(name, measured[kind]) for kind, name in _KINDS.items()),
             _steps_table([steps for kind in _KINDS for steps in measured[kind]["empty_steps"]]),
         ],
@@ -95,27 +96,20 @@ def _exchanges(measured: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _rounds_table(settings: DeploymentSettings, figures: dict[str, float]) -> Table:
-    rows = [("FedAvg, random clients", f"{figures['random_round_seconds']:.1f} s", "", "", "")]
-    for kind, name in _KINDS.items():
-        own = {
-            figure: figures[f"{kind}_{figure}"]
-            for figure in (
-                "round_seconds",
-                "round_ratio",
-                "waited_share",
-                "first_selection_seconds",
-            )
-        }
-        rows.append(
-            (
-                name,
-                f"{own['round_seconds']:.1f} s",
-                f"{own['round_ratio']:.2f}",
-                f"{own['waited_share']:.1%} of the time",
-                f"{own['first_selection_seconds']:.0f} s",
-            )
+def _rounds_table(
+    settings: DeploymentSettings, random: float, of_kind: dict[str, dict[str, float]]
+) -> Table:
+    rows = [("FedAvg, random clients", f"{random:.1f} s", "", "", "")]
+    rows += [
+        (
+            _KINDS[kind],
+            f"{own['round_seconds']:.1f} s",
+            f"{own['round_ratio']:.2f}",
+            f"{own['waited_share']:.1%} of the time",
+            f"{own['first_selection_seconds']:.0f} s",
         )
+        for kind, own in of_kind.items()
+    ]
     return Table(
         f"{settings.num_nodes} SuperNodes on this host; in each round, K = "
         f"{settings.num_participants} clients train for {settings.seconds:g} s. Mean wall time of "
