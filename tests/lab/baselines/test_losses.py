@@ -98,18 +98,6 @@ def test_clients_without_a_loss_are_dropped_and_counted(reason: Any) -> None:
         assert set(best) <= set(plan.aliases)
 
 
-@pytest.mark.parametrize("selector", SELECTORS)
-def test_a_saved_state_continues_the_run(selector: Any) -> None:
-    """The saved state contains the losses that clients reported."""
-    nodes = Nodes(selector())
-    for server_round in (1, 2, 3):
-        nodes.train(server_round)
-    saved = nodes.selector.state_dict(nodes.state)
-    wanted = nodes.train(4).aliases
-    nodes.state = nodes.selector.load_state_dict(saved)
-    assert nodes.train(4).aliases == wanted
-
-
 def test_without_a_choice_nobody_evaluates() -> None:
     """With no more than K clients, all of them train and none evaluates."""
     nodes = Nodes(PowerOfChoiceSelector(12, seed=7))

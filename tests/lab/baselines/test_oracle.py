@@ -1,6 +1,5 @@
-"""Tests of what label oracles share: the label table, recorded choices, and resuming."""
+"""Tests of what label oracles share: the label table and recorded choices."""
 
-import json
 from collections import Counter
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from protocol.federation import Federation, node_policies, skewed_counts
 
-from dubhe_flwr.errors import CheckpointError, SettingsError
+from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 from dubhe_lab.baselines import FedCbsSelector, FedEntOptSelector, FlipsSelector, GreedySelector
 from dubhe_lab.baselines.oracle import label_table
@@ -29,18 +28,6 @@ def play(nodes: Federation[Any], rounds: range) -> list[Plan]:
         nodes.play(r, [node_id for row, node_id in enumerate(nodes.ids) if (row + r) % 4])
         for r in rounds
     ]
-
-
-@pytest.mark.parametrize("oracle", ORACLES)
-def test_a_resumed_run_goes_on_as_if_nothing_had_happened(oracle: Any) -> None:
-    """A saved state restores the past under new node ids and another seed."""
-    whole = [plan.aliases for plan in play(federation(oracle(4, COUNTS, seed=7)), range(1, 13))]
-    first = federation(oracle(4, COUNTS, seed=7))
-    play(first, range(1, 6))
-    saved = json.loads(json.dumps(first.selector.state_dict(first.state)))
-    resumed = federation(oracle(4, COUNTS), seed=1)
-    resumed.state = resumed.selector.load_state_dict(saved)
-    assert [plan.aliases for plan in play(resumed, range(6, 13))] == whole[5:]
 
 
 @pytest.mark.parametrize("oracle", ORACLES)
@@ -104,14 +91,3 @@ def test_an_alias_without_a_row_is_refused(alias: str) -> None:
     assert GreedySelector(2, np.ones((11, 2))).rows_of(["2", "10", "0"]).tolist() == [2, 10, 0]
     with pytest.raises(SettingsError, match="has no row in the label table of 3 rows"):
         GreedySelector(2, np.ones((3, 2))).rows_of(["0", alias])
-
-
-@pytest.mark.parametrize(
-    "change", [{"seed": "7"}, {"past": []}, {"past": {"num_rounds": 1}}, {"extra": 1}]
-)
-def test_damaged_states_are_refused(change: dict[str, Any]) -> None:
-    """A saved state needs a seed and a past of the right types."""
-    selector = FedCbsSelector(4, COUNTS, seed=7)
-    saved = selector.state_dict(selector.initial_state())
-    with pytest.raises(CheckpointError, match="selector"):
-        selector.load_state_dict({**saved, **change})

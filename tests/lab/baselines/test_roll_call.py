@@ -1,5 +1,6 @@
 """Tests of the roll call of new nodes, of choices by alias, and of random selection."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from protocol.federation import Federation, node_policies
 
 from dubhe_flwr.core.distribution import label_distribution
-from dubhe_flwr.errors import QuorumError, SettingsError
+from dubhe_flwr.errors import CheckpointError, QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, NodeFailure
 from dubhe_lab.baselines import (
     FedCbsSelector,
@@ -173,3 +174,15 @@ def test_rounds_and_seeds_differ() -> None:
     runs = {of_ten(seed=seed).play(1).aliases for seed in range(20)}
     assert len(rounds) > 15
     assert len(runs) > 15
+
+
+def test_random_selection_resumes() -> None:
+    """A saved state continues the run with other node ids and another seed; others are refused."""
+    nodes, resumed = of_ten(), of_ten(seed=8)
+    nodes.play(1)
+    saved = json.loads(json.dumps(nodes.selector.state_dict(nodes.state)))
+    resumed.state = resumed.selector.load_state_dict(saved)
+    assert resumed.play(2).aliases == nodes.play(2).aliases
+    for change in ({"seed": "7"}, {"extra": 1}):
+        with pytest.raises(CheckpointError, match="selector"):
+            resumed.selector.load_state_dict({**saved, **change})

@@ -9,14 +9,14 @@ node ids, the same seed selects the same clients in every run.
 import secrets
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import CheckpointError, QuorumError, SettingsError
+from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, Plan, Replies, StageReport
 from dubhe_flwr.protocol.replies import accept_replies, alias_order
 from dubhe_flwr.protocol.saved import check_saved
@@ -89,7 +89,10 @@ class RollCallState:
 
 
 class RollCall(Selector[RollCallState]):
-    """Asks nodes for their aliases when they first appear; subclasses implement `choose`."""
+    """Asks nodes for their aliases when they first appear; subclasses implement `choose`.
+
+    Only `RandomSelector` can resume a run, since the others are for simulations, which are short.
+    """
 
     def __init__(self, num_participants: int, seed: int | None = None) -> None:
         if not isinstance(num_participants, int | np.integer) or num_participants < 1:
@@ -116,23 +119,6 @@ class RollCall(Selector[RollCallState]):
     def initial_state(self) -> RollCallState:
         """Return the state before the first round."""
         return RollCallState(self.seed)
-
-    def state_dict(self, state: RollCallState) -> dict[str, Any]:
-        """Return the seed and the past choices."""
-        return {"seed": state.seed, "past": asdict(state.past)}
-
-    def load_state_dict(self, saved: dict[str, Any]) -> RollCallState:
-        """Return the saved state, which does not contain the nodes' aliases."""
-        values = check_saved(saved, {"seed": int, "past": dict}, "selector")
-        wanted: dict[str, type] = {"num_rounds": int, "times": dict, "reports": dict}
-        past = dict(check_saved(values["past"], wanted, "selector.past"))
-        try:
-            past["reports"] = {alias: Report(**of) for alias, of in past["reports"].items()}
-        except TypeError:
-            raise CheckpointError(
-                "selector.past.reports is damaged; start with an empty checkpoint_dir."
-            ) from None
-        return RollCallState(values["seed"], Past(**past))
 
     def begin_round(
         self,
@@ -213,3 +199,11 @@ class RandomSelector(RollCall):
         """Draw uniformly, whatever was drawn before."""
         del past
         return rng.choice(len(aliases), self.num_participants, replace=False)
+
+    def state_dict(self, state: RollCallState) -> dict[str, Any]:
+        """Return the seed, on which all choices depend."""
+        return {"seed": state.seed}
+
+    def load_state_dict(self, saved: dict[str, Any]) -> RollCallState:
+        """Return the saved state, which does not contain the nodes' aliases."""
+        return RollCallState(check_saved(saved, {"seed": int}, "selector")["seed"])
