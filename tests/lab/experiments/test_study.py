@@ -20,7 +20,7 @@ from dubhe_lab.data import Federation
 from dubhe_lab.data.measures import coverage
 from dubhe_lab.experiments import StudySettings
 from dubhe_lab.experiments.settings import DUBHE
-from dubhe_lab.experiments.study import draw_federation, rounds_in_memory, simulated_nodes, study
+from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes, study
 from dubhe_lab.report.methods import METHODS, SEEING_LOSSES
 from dubhe_lab.report.results import SelectionResult, StudyResults
 
@@ -38,7 +38,7 @@ def small_study(**given: Any) -> StudyResults:
 def dubhe_at_full_size(**given: Any) -> tuple[float, float]:
     """Return EMD* and coverage for N=1000, K=20, rho=10, EMD 1.5 over 40 rounds, by default."""
     settings = StudySettings.of(**{"num_rounds": 40, **given})  # with one registration
-    federation = draw_federation(settings)
+    federation = settings.federation.draw("synthetic", settings.classes)
     nodes = simulated_nodes(federation.label_counts)
     # The same sets as with one draw per round, in a quarter of the time.
     server = Coordinator(replace(settings.protocol_settings(), rounds_per_draw=20))

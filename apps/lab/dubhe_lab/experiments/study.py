@@ -92,7 +92,7 @@ def study(
             "`dubhe compare`."
         )
     check_participants(settings.selection.num_participants, settings.federation.num_clients)
-    federation = draw_federation(settings)
+    federation = settings.federation.draw("synthetic", settings.classes)
     results = StudyResults(
         config={**settings.flat(), **provenance(_PACKAGES)},
         federation=federation_summary(federation),
@@ -111,11 +111,6 @@ def study(
         results = replace(results, methods={**results.methods, method: found})
         on_method(results)
     return results
-
-
-def draw_federation(settings: StudySettings) -> Federation:
-    """Return the federation in which a study selects."""
-    return settings.federation.draw("synthetic", settings.classes)
 
 
 def _result(

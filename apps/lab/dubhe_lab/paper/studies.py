@@ -11,7 +11,7 @@ from dubhe_flwr.rules import Paper
 from dubhe_lab.data.measures import overall_registry
 from dubhe_lab.experiments.findings import federation_summary
 from dubhe_lab.experiments.settings import DUBHE, MachineSettings, StudySettings
-from dubhe_lab.experiments.study import draw_federation, study
+from dubhe_lab.experiments.study import study
 from dubhe_lab.paper.cells import Advance, Cell, Measured
 from dubhe_lab.paper.experiment import SKEW, Method, PaperSettings, columns, deciding, identity
 
@@ -110,7 +110,7 @@ def _measure_registry(
     settings: StudySettings, _machine: MachineSettings, _advance: Advance
 ) -> Measured:
     """Count the clients in each category."""
-    federation = draw_federation(settings)
+    federation = settings.federation.draw("synthetic", settings.classes)
     rule = settings.protocol_settings().rule
     assert isinstance(rule, Paper)  # noqa: S101 - as `registry_cell` sets it
     (thresholds, *_) = rule.candidates
