@@ -20,10 +20,11 @@ from flwr.common import NDArrays, Parameters, Scalar, ndarrays_to_parameters
 from flwr.server.strategy import FedAvg
 from torch.nn.functional import cross_entropy
 
+from dubhe_lab.bench.engine import EngineSettings
 from dubhe_lab.bench.measuring import BenchResults, environment
 from dubhe_lab.experiments.apps import build_server_app, refuse_failures
 from dubhe_lab.experiments.compare import simulate
-from dubhe_lab.experiments.options import CommandSettings, option
+from dubhe_lab.experiments.options import CommandSettings, option, same
 from dubhe_lab.experiments.progress import flower_log_level
 from dubhe_lab.report.table import Table
 from dubhe_lab.training.client import TorchClient
@@ -37,10 +38,6 @@ _NUM_CLASSES: Final = 10
 _FLOOR: Final = "a plain loop"
 
 
-def _is_installed(package: str) -> bool:
-    return find_spec(package) is not None
-
-
 @dataclass(frozen=True, kw_only=True)
 class RoundsSettings(CommandSettings):
     """The settings of `bench_rounds`, in which all clients train on images as large as MNIST's."""
@@ -49,11 +46,11 @@ class RoundsSettings(CommandSettings):
     num_steps: int = option(16, "Training steps per client, each on 8 images.", least=1, quick=2)
     num_rounds: int = option(5, "Rounds to measure, after one to warm up.", least=1, quick=2)
     repeats: int = option(2, "Passes over all engines.", least=1, quick=1)
-    ray: bool = option(
-        default=_is_installed("ray"), about="Measure Flower with Ray, if installed.", quick=False
-    )
+    ray: bool = same(EngineSettings, "ray")
     pfl: bool = option(
-        default=_is_installed("pfl"), about="Measure pfl-research, if installed.", quick=False
+        default=find_spec("pfl") is not None,
+        about="Measure pfl-research, if installed.",
+        quick=False,
     )
 
 
