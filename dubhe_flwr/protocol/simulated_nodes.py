@@ -1,6 +1,6 @@
 """Answers for the nodes of a simulation in the clear, within the server's process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +13,6 @@ from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.codec import Fields
 from dubhe_flwr.protocol.wire.envelope import read_reply
-from dubhe_flwr.protocol.wire.messages import JoinReply
 from dubhe_flwr.protocol.wire.terms import MAX_KEY_BITS
 
 
@@ -54,14 +53,15 @@ class SimulatedNodes:
                     before = self._sessions.get(node_id)
                     kept = Memory() if before is None else before.memory
                     memory = after_join(kept, header, request, reply.label_counts)
-                    self._sessions[node_id] = ClientSession(_policy(reply), memory)
+                    policy = policy_without_limits(reply.label_counts, reply.alias)
+                    self._sessions[node_id] = ClientSession(policy, memory)
 
 
-def _policy(reply: JoinReply) -> NodePolicy:
-    """Return a policy with the reply's label counts and no limits: the node checked its own."""
+def policy_without_limits(label_counts: Sequence[int], alias: str) -> NodePolicy:
+    """Return the policy of a simulated node whose limits are checked elsewhere, if at all."""
     return NodePolicy(
-        label_counts=lambda: reply.label_counts or (),
-        alias=reply.alias,
+        label_counts=lambda: label_counts,
+        alias=alias,
         simulated=True,
         min_cohort=1,
         min_key_bits=1,

@@ -16,8 +16,7 @@ from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.selector import Selector
-from dubhe_flwr.protocol.simulated_nodes import answer
-from dubhe_flwr.protocol.wire.terms import MAX_KEY_BITS
+from dubhe_flwr.protocol.simulated_nodes import answer, policy_without_limits
 from dubhe_lab.baselines import (
     ActiveSelector,
     FedCbsSelector,
@@ -134,17 +133,7 @@ def _result(
 
 def simulated_nodes(label_counts: NDArray[np.int64]) -> list[NodePolicy]:
     """Return one node per row of label counts, with the row number as alias and no limits."""
-    return [
-        NodePolicy(
-            label_counts=partial(np.array, own),
-            alias=str(row),
-            simulated=True,
-            min_cohort=1,
-            min_key_bits=1,
-            max_key_bits=MAX_KEY_BITS,
-        )
-        for row, own in enumerate(label_counts)
-    ]
+    return [policy_without_limits(own, str(row)) for row, own in enumerate(label_counts.tolist())]
 
 
 def rounds_in_memory(
