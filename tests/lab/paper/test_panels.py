@@ -6,7 +6,8 @@ from drawn import bars, heights, xs, ys
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dubhe_lab.paper.panels import draw_balance, draw_registry, draw_unbiasedness
+from dubhe_lab.paper.panels import draw_reach, draw_registry, draw_unbiasedness
+from dubhe_lab.report.methods import method_looks
 
 
 @pytest.fixture
@@ -47,12 +48,10 @@ def test_every_category_has_a_block_with_its_count(axes: Axes) -> None:
     assert len(corners) == 7
 
 
-def test_balance_is_a_named_point_for_each_method(axes: Axes) -> None:
-    """Each method is a named point: the share of clients by the distance from uniform."""
-    points = {"random": (0.9, 0.6), "dubhe": (0.4, 0.1)}
-    draw_balance(axes, points=points, num_rounds=20, title="balance")
-    assert axes.get_xlabel() == "Clients that trained within 20 rounds"
+def test_reach_is_a_named_point_for_each_method(axes: Axes) -> None:
+    """Each method is a named point: the share of clients that trained by the accuracy."""
+    points = {"random": (0.9, 0.6), "dubhe": (0.4, 0.7)}
+    draw_reach(axes, points=points, looks=method_looks(points), title="reach")
     assert [(*xs(line), *ys(line)) for line in axes.lines] == list(points.values())
     assert [line.get_label() for line in axes.lines] == ["random", "Dubhe"]
     assert len({line.get_marker() for line in axes.lines}) == 2
-    assert axes.get_ylim()[0] == 0.0

@@ -12,7 +12,6 @@ from rich.markup import escape
 from dubhe_lab.cli.application import new_application
 from dubhe_lab.cli.options import command, writable_folder
 from dubhe_lab.paper import (
-    ablation,
     accuracy,
     digits,
     epochs,
@@ -39,7 +38,6 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "table2": table2.EXPERIMENT,
     "registry": registry.EXPERIMENT,
     "overhead": overhead.EXPERIMENT,
-    "ablation": ablation.EXPERIMENT,
     "digits": digits.EXPERIMENT,
     "leaderboard": leaderboard.EXPERIMENT,
     "verdict": verdict.EXPERIMENT,

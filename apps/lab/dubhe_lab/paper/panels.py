@@ -98,28 +98,15 @@ def draw_averages(
     axes.set_title(title)
 
 
-def draw_balance(axes: Axes, *, points: Points, num_rounds: int, title: str) -> None:
-    """Draw each method's mean distance from uniform by the share of clients reached."""
-    _draw_points(axes, points, method_looks(points), title)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel(f"Clients that trained within {num_rounds} rounds")
-    axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
-
-
 def draw_reach(axes: Axes, *, points: Points, looks: Looks, title: str) -> None:
-    """Draw each method's accuracy by the share of clients that trained."""
-    _draw_points(axes, points, looks, title)
-    label_percents(axes.yaxis)
-    axes.margins(y=0.15)
-    axes.set_xlabel("Clients that trained at least once")
-    axes.set_ylabel("Accuracy, last rounds")
-
-
-def _draw_points(axes: Axes, points: Points, looks: Looks, title: str) -> None:
-    """Draw a point for each method; x is a share of the clients."""
+    """Draw a point for each method: its accuracy by the share of clients that trained."""
     for name, point in points.items():
         look = {**looks[name], "linestyle": "none"}
         axes.plot(*point, **look, ms=9, label=method_label(name))
     axes.set_xlim(0, 1.02)
     label_percents(axes.xaxis)
+    label_percents(axes.yaxis)
+    axes.margins(y=0.15)
+    axes.set_xlabel("Clients that trained at least once")
+    axes.set_ylabel("Accuracy, last rounds")
     axes.set_title(title)
