@@ -182,9 +182,11 @@ class Context:
         if num_ineligible:
             reasons.append(f"eligible() left out {num_ineligible}")
         lost = ", ".join(reasons) or "no reply was dropped"
+        can_lower = quorum > max(least, self.settings.min_cohort)
+        otherwise = f"{WAIT}, or lower quorum" if can_lower else WAIT
         self.give_up(
             f"Round {self.server_round}: {num_nodes} nodes are {what}, fewer than {needed} "
-            f"({lost}); {remedy(reports) or WAIT}.",
+            f"({lost}); {remedy(reports) or otherwise}.",
             epoch,
         )
 

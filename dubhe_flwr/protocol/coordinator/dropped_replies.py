@@ -10,8 +10,7 @@ from dubhe_flwr.protocol.wire.announced import JoinStatus
 from dubhe_flwr.protocol.wire.messages import Stage
 
 WAIT: Final = (
-    "wait for more nodes that are willing and eligible, raise stage_timeout if replies are late, "
-    "or lower quorum (and min_cohort)"
+    "wait for more nodes that are willing and eligible, or raise stage_timeout if replies are late"
 )
 NOT_SIGNED: Final = "join key not signed by a trusted node"
 _NOT_REACHED: Final = (
