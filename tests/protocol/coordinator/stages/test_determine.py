@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from protocol.federation import epoch_of, skewed_counts
-from protocol.server import Nodes, awaiting, federation, tasks_of
+from protocol.server import Nodes, awaiting, federation, stages_of, tasks_of, wills
 
 from dubhe_flwr.core.determination import scores_of
 from dubhe_flwr.core.distribution import fixed_point_distribution as fixed_point
@@ -68,6 +68,14 @@ def test_one_wrong_round_voids_the_answer(chosen: tuple[int, ...]) -> None:
     assert isinstance(plan, Plan)
     assert plan.notes == ("An agent did not choose a try; the first one is used.",)
     assert [plan.chosen, nodes.play(4).chosen] == [0, 0]
+
+
+@pytest.mark.parametrize("num_others", [5, 6])
+def test_an_agent_is_asked_only_if_it_has_a_choice(num_others: int) -> None:
+    """Without the agent, K other clients make every try the same."""
+    nodes = federation(FEW, num_participants=5)
+    wills(nodes, range(FEW - num_others - 1), lambda server_round: server_round == 0)
+    assert ("determine" in stages_of(nodes.play(1))) == (num_others == 6)
 
 
 @pytest.fixture(scope="module")
