@@ -30,13 +30,13 @@ class KeptResults:
             if content is None:
                 return {}
             methods = {name: MethodResult.from_dict(m) for name, m in content["methods"].items()}
+            earlier = {**content["config"]}
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             raise SettingsError(
                 f"{self.path} does not hold results of a comparison; choose another --out, or pass "
                 "--overwrite."
             ) from None
         own = json.loads(json.dumps(self.settings.flat()))
-        earlier = content["config"]
         differing = [n for n in own if n not in _MAY_DIFFER and earlier.get(n) != own[n]]
         if differing:
             raise SettingsError(
