@@ -48,6 +48,12 @@ def test_series_have_a_value_for_each_round(results: ComparisonResults) -> None:
     assert len({method.loss[1] for method in results.methods.values()}) == len(COMPARED)
 
 
+def test_nodes_accept_the_size_of_keys_that_is_set() -> None:
+    """Key bits above the usual limit of nodes are no reason for them to stay out."""
+    own = {"key_bits": 8192, "num_rounds": 1, "encrypted": False}
+    assert not run(small_settings(methods=("dubhe-paper",), **own)).methods["dubhe-paper"].notes
+
+
 def test_bytes_count_models_and_selection(results: ComparisonResults) -> None:
     """K models travel each way per round; selection adds to that, and most for Dubhe."""
     settings = small_settings()

@@ -153,6 +153,7 @@ def federation(
         return np.asarray(counts[int(context.node_config["partition-id"])])
 
     app = ClientApp()
-    register_dubhe(app, label_counts, willing=willing, simulated=True, min_key_bits=key_bits)
+    limits: dict[str, Any] = {"min_key_bits": key_bits, "max_key_bits": key_bits}
+    register_dubhe(app, label_counts, willing=willing, simulated=True, **limits)
     strategy = Dubhe(FedAvg(fraction_evaluate=0.0), seed=0, key_bits=key_bits, **selection)
     return strategy, app

@@ -196,8 +196,8 @@ def build_client_app(
     def label_counts(context: Context) -> NDArray[np.int64]:
         return np.asarray(scenario_of(settings).federation.label_counts[_partition(context)])
 
-    least = min(2048, settings.selection.key_bits)
-    mod = DubheMod(label_counts, simulated=True, min_key_bits=least)
+    bits = settings.selection.key_bits
+    mod = DubheMod(label_counts, simulated=True, min_key_bits=bits, max_key_bits=bits)
     return ClientApp(client_fn=client, mods=[mod])
 
 
