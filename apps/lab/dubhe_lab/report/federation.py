@@ -211,9 +211,14 @@ class FederationStudy:
             "more skewed it is, the more accuracy Dubhe costs."
         )
 
-    def _near(self) -> str:
+    @property
+    def _sizes_differ(self) -> bool:
+        """Whether the largest client is more than a tenth larger than the smallest."""
         smallest, _, largest = self.sizes
-        return "nearly " if self.arguments.equal_weights and smallest < largest else ""
+        return largest > 1.1 * smallest
+
+    def _near(self) -> str:
+        return "nearly " if self.arguments.equal_weights and self._sizes_differ else ""
 
     def _noise(self) -> str:
         """Return how far the noise of a registration may move Dubhe's figures."""
@@ -245,11 +250,10 @@ class FederationStudy:
 
     def _unlike_fitted(self) -> list[str]:
         """Return how this federation differs from the ones that the formula was fitted to."""
-        smallest, _, largest = self.sizes
         unlike = {
             f"{self.num_classes} classes": self.num_classes != _FITTED_CLASSES,
             f"{self.num_clients} clients": self.num_clients not in _FITTED_CLIENTS,
-            "clients of different sizes": smallest < largest,
+            "clients of different sizes": self._sizes_differ,
             f"{self.arguments.num_participants} clients in a round": (
                 self.arguments.num_participants not in _FITTED_PARTICIPANTS
             ),
@@ -257,8 +261,7 @@ class FederationStudy:
         return [what for what, differs in unlike.items() if differs]
 
     def _weights(self) -> str:
-        smallest, _, largest = self.sizes
-        if smallest == largest or self.arguments.equal_weights:
+        if self.arguments.equal_weights or not self._sizes_differ:
             return ""
         return (
             " Clients are weighted by size, as in FedAvg; if your strategy weights them equally, "
