@@ -34,10 +34,10 @@ def layers(strategy: Any) -> list[Any]:
     found = [strategy]
     for layer in found:  # which grows
         values = [getattr(layer, "strategy", None), *getattr(layer, "__dict__", {}).values()]
-        known = set(map(id, found))
         # Asks the class, since a mock or a configuration object may have any attribute.
-        inner = [each for each in values if hasattr(type(each), "aggregate_evaluate")]
-        found += [each for each in inner if id(each) not in known][:1]
+        inner = {id(each): each for each in values if hasattr(type(each), "aggregate_evaluate")}
+        known = set(map(id, found))
+        found += [each for key, each in inner.items() if key not in known]
     return found
 
 

@@ -80,6 +80,20 @@ def test_any_strategy_trains_exactly_the_chosen(api: Api, kind: str, options: An
     assert [len(set(selected)) for selected in strategy.selected] == [6, 6]
 
 
+def test_a_strategy_may_switch_between_several() -> None:
+    """Each of them trains all selected clients in its rounds, and its state is saved."""
+    own, grid = TRAIN.wrapped(), TRAIN.grid()
+    own.first, own.second = TRAIN.wrapped(), TRAIN.wrapped("FedAdam", fraction_train=0.5)
+    own.configure_train, own.aggregate_train = (
+        own.second.configure_train,
+        own.second.aggregate_train,
+    )
+    strategy = TRAIN.dubhe(own, **PLAIN)
+    TRAIN.run(strategy, grid, 1)
+    assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
+    assert "m_t" in strategy.state_dict()["wrapped"][2]
+
+
 @in_both_apis
 @pytest.mark.parametrize("kind", WRAPPERS)
 def test_privacy_wrappers_work_inside(
