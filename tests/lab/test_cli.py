@@ -296,7 +296,10 @@ def test_a_stopped_study_keeps_finished_methods(
 
 
 def test_results_of_other_settings_are_not_overwritten(tmp_path: Path) -> None:
-    """Other results are replaced only with --overwrite; more methods are added to the file."""
+    """More methods are added to a file; other results are replaced only with --overwrite.
+
+    They last until the first new method has finished, as options may be mistyped.
+    """
     folder = tmp_path / "[seed[" / "]"  # for Rich, [/...] ends a style
     base = ["compare", *SMALL_OPTIONS, "--rounds", "1", "--no-figures", "--out", str(folder)]
     assert call(*base, "--methods", "random").code == 0
@@ -309,5 +312,7 @@ def test_results_of_other_settings_are_not_overwritten(tmp_path: Path) -> None:
     for text in ("mine", '{"config": [], "methods": {}}'):
         kept.write_text(text)
         assert "does not hold results of a comparison" in call(*base).err
+    assert "choose auto, cpu or cuda" in call(*base, "--overwrite", "--device", "gpu").err
+    assert kept.read_text() == text
     assert call(*base, "--methods", "random", "--seed", "4", "--overwrite").code == 0
     assert list(json.loads(kept.read_text())["methods"]) == ["random"]

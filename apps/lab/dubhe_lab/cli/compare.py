@@ -1,5 +1,6 @@
 """`dubhe compare`: train the same model with each selection method."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -56,9 +57,8 @@ def _compare(
     folder = writable_folder(out or Path("results") / f"compare-{settings.dataset}")
     console = Console()
     kept = KeptResults(folder / "results.json", settings)
-    if overwrite:
-        kept.path.unlink(missing_ok=True)
-    if finished := kept.finished():
+    keep = partial(kept.keep, overwrite=overwrite)  # old results last until there are new ones
+    if finished := {} if overwrite else kept.finished():
         names = ", ".join(finished)
         sentence = f"Already in {kept.path}: {names}."
         console.print(sentence, highlight=False, markup=False, soft_wrap=True)
@@ -67,12 +67,13 @@ def _compare(
             # Imported here because torch is an extra and slow: the progress bar shows first.
             from dubhe_lab.experiments.compare import compare as run  # noqa: PLC0415
 
-            results = run(settings, update, finished=finished, on_method=kept.keep)
+            results = run(settings, update, finished=finished, on_method=keep)
         if figures:
             save_figures(results, folder)
     except KeyboardInterrupt:
         names = ", ".join(kept.finished()) or "no method yet"
-        sentence = f"Stopped. {kept.path} holds {names}; run the same command again to continue."
+        again = "again without --overwrite" if overwrite else "again"
+        sentence = f"Stopped. {kept.path} holds {names}; run the same command {again} to continue."
         console.print(sentence, highlight=False, markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
     console.print(summary_table(results).for_terminal())

@@ -45,9 +45,9 @@ class KeptResults:
             )
         return methods
 
-    def keep(self, results: ComparisonResults) -> None:
-        """Write the results, and keep methods that another run has added to the file."""
-        methods = {**self.finished(), **results.methods}
+    def keep(self, results: ComparisonResults, *, overwrite: bool = False) -> None:
+        """Write the results; unless told to overwrite, keep methods that the file already has."""
+        methods = {**({} if overwrite else self.finished()), **results.methods}
         in_order = {name: methods[name] for name in METHODS if name in methods}
         config = {**results.config, "methods": list(in_order)}
         replace(results, methods=in_order, config=config).save(self.path)
