@@ -99,7 +99,7 @@ def test_mixture_has_one_or_two_dominating_classes() -> None:
     [
         (1000, half_normal_proportions(10, 10), 1.95, 128, r"emd is 1\.95.* 0\.\d\d to 1\.7\d"),
         # Finer than whole samples allow; 0 is offered beside the range.
-        (500, half_normal_proportions(52, 13.64), 0.05, 32, r"choose 0 or a value from 0\.4\d"),
+        (500, half_normal_proportions(52, 13.64), 0.05, 32, r"value is 0\.4\d; choose it, 0, or"),
         # One client cannot differ from the global distribution, which is its own.
         (1, [0.5, 0.5], 0.5, 128, r"from 0\.00 to 0\.00"),
     ],

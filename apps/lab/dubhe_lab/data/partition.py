@@ -163,8 +163,9 @@ def _search(realise: Callable[[float], NDArray[np.int64]], emd: float) -> NDArra
         skew = highest
     if not abs(missed := excess(skew)) <= EMD_TOLERANCE:
         raise SettingsError(
-            f"emd is {emd}; with these clients, samples and proportions choose 0 or a value from "
-            f"{emd + below:.2f} to {emd + above:.2f} (nearest realised: {emd + missed:.2f})."
+            f"emd is {emd}, but with these clients, samples and proportions the nearest value is "
+            f"{emd + missed:.2f}; choose it, 0, or another one from {emd + below:.2f} to "
+            f"{emd + above:.2f}."
         )
     return realise(skew)
 
