@@ -49,3 +49,10 @@ def test_missing_data_is_reported_in_one_sentence(tmp_path: Path) -> None:
     ended = run("femnist", "--scale", "full", "--data-dir", folder, "--out", folder)
     assert ended.code == 2
     assert "preprocess.sh" in ended.err
+
+
+def test_an_experiment_without_its_data_sets_is_refused(tmp_path: Path) -> None:
+    """It would write an empty page."""
+    for given in ("MNIST", "none"):
+        ended = run("femnist", "--datasets", given, "--out", str(tmp_path))
+        assert f"datasets={given} leaves femnist nothing to measure" in ended.err

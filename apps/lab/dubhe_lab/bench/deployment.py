@@ -42,7 +42,7 @@ class DeploymentSettings(CommandSettings):
     num_rounds: int = option(20, "Rounds of each kind; the first is not counted.", least=4, quick=4)
     num_selections: int = option(3, "First selections of each kind to time.", least=1, quick=1)
     registration_interval: int = option(10, "Rounds between registrations.", least=1)
-    seconds: float = option(10.0, "Seconds that a training takes; clients only wait.")
+    seconds: float = option(10.0, "Seconds that a training takes; clients only wait.", least=0)
 
 
 def bench_deployment(settings: DeploymentSettings) -> BenchResults:

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from dubhe_flwr.errors import SettingsError
 from dubhe_lab.cli.application import new_application
 from dubhe_lab.cli.options import command, writable_folder
 from dubhe_lab.paper import (
@@ -140,6 +141,9 @@ def _reproduce(
     console = Console()
     store = CellStore(folder / "cells")
     cells = [cell for each in experiments for cell in EXPERIMENTS[each].cells(settings)]
+    if not cells:
+        wanted = ",".join(settings.datasets) or "none"
+        raise SettingsError(f"datasets={wanted} leaves {name} nothing to measure; leave it out.")
     if report_only:
         finished, missing = store.load_all(cells), list[str]()
     else:
