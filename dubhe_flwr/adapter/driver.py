@@ -96,8 +96,9 @@ class SelectionDriver:
         start of the whole run. `present` returns the ids of the connected nodes, and `patience` the
         seconds to wait for one more node.
         """
-        server_round, run = _checked_round(server_round), self.run
-        if server_round <= 1:  # Flower begins a run, perhaps with other nodes
+        run = self.run
+        server_round = run.begin_round(_checked_round(server_round))
+        if run.plan is None:  # a run begins, perhaps with other nodes
             self._nodes = SimulatedNodes()
             self._num_present = self.expected_nodes
             self._selected.clear()
@@ -105,7 +106,6 @@ class SelectionDriver:
             self.stop()
             self._ahead = PlansAhead(self.selector, self.options.stage_timeout)
         self._reach = present, send
-        server_round = run.begin_round(server_round)
         if run.plan is None or len(present()) < self.selector.least_nodes:
             self._wait_for_nodes(present, patience)
         begin = time.perf_counter()
@@ -196,7 +196,8 @@ class SelectionDriver:
         return run.rounds_done, in_order
 
     def was_not_asked(self, server_round: int) -> None:
-        """Log that a round took place without a selection."""
+        """Log that a round took place without a selection, which leaves it without metrics."""
+        self.metrics = {}
         log(ERROR, _NOT_ASKED, server_round)
 
     def round_in_run(self, server_round: int) -> int:

@@ -39,6 +39,25 @@ def test_selection_metrics_join_those_the_app_reports() -> None:
     assert second.train_metrics_clientapp[1]["selection-coverage"] == 3 / 9
 
 
+def test_a_round_that_was_not_selected_has_no_metrics_of_an_earlier_one() -> None:
+    """An app may train all nodes in some rounds; their metrics would describe another round."""
+
+    class WarmUp(TRAIN.ours.Dubhe):  # type: ignore[misc, name-defined]
+        def configure_train(self, server_round: int, *given: Any) -> Any:
+            chooses = self.strategy if server_round == all_nodes_in else super()
+            return chooses.configure_train(server_round, *given)
+
+    strategy = WarmUp(TRAIN.wrapped(), num_participants=3, simulation="plain")
+    for all_nodes_in in (2, 1):  # the second run begins without a selection
+        result = strategy.start(TRAIN.grid(num_nodes=9), ArrayRecord(MODEL), num_rounds=3)
+        told = result.train_metrics_clientapp
+        names = {name for name in told[all_nodes_in] if name.startswith("selection-")}
+        assert names == {"selection-clients"}
+        assert told[all_nodes_in]["selection-clients"] == 9
+        assert told[3]["selection-clients"] == 3
+    assert told[2]["selection-coverage"] == 3 / 9
+
+
 def test_known_labels_measures_the_distances() -> None:
     """The metrics have the distance of the selected data and of random selections."""
     counts = np.array([np.roll([9, 2, 1], client) for client in range(9)])
