@@ -210,6 +210,7 @@ class Selection(Selecting[Strategy], Strategy):
         with given_only(num_nodes), training_all_nodes(self.strategy, num_nodes):
             configure: Any = self.strategy.configure_train
             messages = list(configure(plan.server_round, arrays, config, selected, *own, **named))
+        selected.is_configuring = False  # a strategy may keep its Grid, and ask it in each round
         node_ids = [message.metadata.dst_node_id for message in messages]
         given = () if skips_training(self.strategy) else plan.participants
         self.driver.training_begins(node_ids, given)
@@ -300,13 +301,15 @@ class _SelectedGrid(ForwardingGrid):
     def __init__(self, grid: Grid, node_ids: Sequence[int]) -> None:
         super().__init__(grid)
         self._node_ids = node_ids
+        self.is_configuring = True  # whether to ask again and again means to wait
         self._begin = monotonic()
         self._times_asked = 0
 
     def get_node_ids(self) -> Iterable[int]:
         """Return the selected nodes; raises `SettingsError` if the strategy waits for more."""
         self._times_asked += 1
-        if self._times_asked > _PATIENCE and monotonic() - self._begin > _PATIENCE:
+        is_long = self._times_asked > _PATIENCE and monotonic() - self._begin > _PATIENCE
+        if self.is_configuring and is_long:
             raise SettingsError(
                 "The wrapped strategy waits for more nodes than the "
                 f"{len(self._node_ids)} that are selected; sample no more than these in its "

@@ -481,10 +481,10 @@ def test_a_strategy_that_waits_for_other_nodes_ends_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Flower's `sample_nodes` would wait without end; asking often, or slowly, is no waiting."""
-    seconds = [0]
+    seconds = [0.0]
     monkeypatch.setattr("dubhe_flwr.serverapp.monotonic", lambda: seconds[0])
 
-    def sleep(longer: int) -> None:
+    def sleep(longer: float) -> None:
         assert seconds[0] < 60
         seconds[0] += longer
 
@@ -492,10 +492,19 @@ def test_a_strategy_that_waits_for_other_nodes_ends_the_run(
 
     class Own(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
         def configure_train(self, *given: Any) -> Any:
-            strategy_utils.sample_nodes(given[-1], 7, 7)
+            self.kept = given[-1]
+            if given[0] == 1:
+                return super().configure_train(*given)
+            return strategy_utils.sample_nodes(given[-1], 7, 7)
 
+    wrapped = Own(fraction_evaluate=0.0)
+    TRAIN.run(TRAIN.dubhe(wrapped, **PLAIN), TRAIN.grid(), 1)
+    for _ in range(100):  # once in each round, on a Grid that the strategy keeps
+        sleep(0.5)
+        assert len(wrapped.kept.get_node_ids()) == 6
+    seconds[0] = 0
     with pytest.raises(SettingsError, match="waits for more nodes than the 6 that are selected"):
-        TRAIN.run(TRAIN.dubhe(Own(), **PLAIN), TRAIN.grid())
+        TRAIN.run(TRAIN.dubhe(wrapped, **PLAIN), TRAIN.grid())
     often, slowly = _SelectedGrid(TRAIN.grid(), [1]), _SelectedGrid(TRAIN.grid(), [1])
     for _ in range(100):
         often.get_node_ids()
