@@ -33,6 +33,14 @@ class Selection(Selecting[Strategy], Strategy):
     """
 
     _configures = "configure_fit"
+    _methods_of_flower = (
+        "initialize_parameters",
+        "configure_fit",
+        "aggregate_fit",
+        "configure_evaluate",
+        "aggregate_evaluate",
+        "evaluate",
+    )
     _grids: tuple[Any, ...] = ()
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:

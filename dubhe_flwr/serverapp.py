@@ -4,9 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
 from functools import partial
-from inspect import ismethod
 from logging import INFO
 from math import inf
 from time import monotonic
@@ -28,7 +26,6 @@ from dubhe_flwr.adapter.transport import (
 )
 from dubhe_flwr.adapter.wrapped import (
     call_start,
-    constant,
     given_only,
     layers,
     skips_training,
@@ -58,6 +55,7 @@ class Selection(Selecting[Strategy], Strategy):
     """
 
     _configures = "configure_train"
+    _methods_of_flower = (*_METHODS_OF_START, "start")
 
     def start(  # noqa: PLR0917 - the signature is Flower's
         self,
@@ -120,34 +118,12 @@ class Selection(Selecting[Strategy], Strategy):
             result.arrays = arrays
         return result
 
-    def __getattr__(self, name: str) -> Any:
-        """Look up all other attributes in the wrapped strategy.
-
-        Its own methods run with our selection, since they may run rounds, as `start` does.
-        """
-        found = super().__getattr__(name)
-        is_own_method = ismethod(found) and found.__self__ is self.strategy
-        return getattr(self._selecting("start"), name) if is_own_method else found
-
-    def _selecting(self, *names: str) -> Any:
-        """Return an object that shares all attributes and methods with the wrapped strategy.
-
-        But it configures and aggregates rounds with our methods, and uses our `names`, too. To copy
-        or pickle it means to do this with the wrapped strategy, since its own class has no module.
-        """
-        kind = type(self.strategy)
-        # Properties, since apps assign methods to an object, and these would come before a class's.
-        ours = {name: constant(getattr(self, name)) for name in (*_METHODS_OF_START, *names)}
-        ours["__reduce_ex__"] = constant(lambda _protocol: (copy, (self.strategy,)))
-        selecting: Any = object.__new__(type(kind.__name__, (kind,), ours))
-        selecting.__dict__ = vars(self.strategy)
-        return selecting
-
     def _start_of_rounds(self) -> Callable[..., Any]:
         """Return Flower's `start`, or the wrapped strategy's override with our selection in it."""
         if getattr(type(self.strategy), "start", Strategy.start) is Strategy.start:
             return super().start
-        return partial(call_start, self._selecting().start, Strategy.start)
+        own = self._selecting(*_METHODS_OF_START).start
+        return partial(call_start, own, Strategy.start)
 
     def select(self, server_round: int, grid: Grid) -> Plan:
         """Return who trains in a round, for your own training loop.

@@ -6,7 +6,9 @@ Flower.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
+from inspect import ismethod
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from dubhe_flwr.adapter.arguments import DubheArguments, Options
@@ -16,6 +18,7 @@ from dubhe_flwr.adapter.wrapped import (
     check_privacy,
     check_privacy_around,
     check_wrapped,
+    constant,
     layers,
 )
 from dubhe_flwr.errors import SettingsError
@@ -51,6 +54,7 @@ class Selecting(Generic[StrategyT]):
     """
 
     _configures: ClassVar[str]  # the method that only strategies of this API have
+    _methods_of_flower: ClassVar[Sequence[str]]  # those that all strategies of this API have
 
     @taking(Options)
     def __init__(self, strategy: StrategyT, selector: Selector[Any], **options: Any) -> None:
@@ -88,11 +92,14 @@ class Selecting(Generic[StrategyT]):
         return f"{type(self).__name__}({self.strategy!r})"
 
     def __getattr__(self, name: str) -> Any:
-        """Look up all other attributes in the wrapped strategy."""
+        """Look up all other attributes in the wrapped strategy.
+
+        Its own methods run with our selection, since they may run rounds.
+        """
         if name.startswith("__") or name == "strategy":
             raise AttributeError(name)
         try:
-            return getattr(self.strategy, name)
+            found = getattr(self.strategy, name)
         except AttributeError as error:
             if name not in _OF_ONE_API:
                 raise
@@ -101,6 +108,22 @@ class Selecting(Generic[StrategyT]):
                 "from flwr.server.strategy; with @app.main(), import them from "
                 "dubhe_flwr.serverapp and flwr.serverapp.strategy."
             ) from None
+        is_own_method = ismethod(found) and found.__self__ is self.strategy
+        return getattr(self._selecting(*self._methods_of_flower), name) if is_own_method else found
+
+    def _selecting(self, *names: str) -> Any:
+        """Return an object that shares all attributes and methods with the wrapped strategy.
+
+        But it uses our methods of these names. To copy or pickle it means to do this with the
+        wrapped strategy, since its own class has no module.
+        """
+        kind = type(self.strategy)
+        # Properties, since apps assign methods to an object, and these would come before a class's.
+        ours = {name: constant(getattr(self, name)) for name in names}
+        ours["__reduce_ex__"] = constant(lambda _protocol: (copy, (self.strategy,)))
+        selecting: Any = object.__new__(type(kind.__name__, (kind,), ours))
+        selecting.__dict__ = vars(self.strategy)
+        return selecting
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute that only a wrapped strategy has, such as `evaluate_fn`, on it."""

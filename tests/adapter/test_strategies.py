@@ -679,6 +679,22 @@ def test_a_start_of_another_name_selects_too(tmp_path: Path, keeps_checkpoints: 
     assert strategy.result.train_metrics_clientapp[2]["selection-clients"] == 6
 
 
+def test_methods_that_an_own_server_calls_select_too() -> None:
+    """In the API with `server_fn`, an app's Server may call any method of its strategy."""
+
+    class Own(FIT.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def instructions(self, *given: Any) -> Any:
+            return self.configure_fit(*given)
+
+        def aggregate(self, *given: Any) -> Any:
+            return self.aggregate_fit(*given)
+
+    strategy = FIT.dubhe(Own(), **PLAIN)
+    chosen = strategy.instructions(1, initial_parameters(), managed(FIT.grid()))
+    assert [client.node_id for client, _ in chosen] == list(strategy.plan.participants)
+    assert strategy.aggregate(1, [], [])[1]["selection-clients"] == 0
+
+
 class Saved(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
     """Pickles itself, as an app does that keeps a strategy with its model."""
 
