@@ -3,14 +3,14 @@
 `Dubhe` and `Selection` select who trains, and leave everything else to the wrapped strategy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from math import inf
 from typing import Any, cast
 
 from flwr.app import ArrayRecord
-from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
+from flwr.common import EvaluateIns, FitIns, FitRes, Parameters, Scalar
 from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 from flwr.server.criterion import Criterion
@@ -70,8 +70,14 @@ class Selection(Selecting[Strategy], Strategy):
             lambda: min(map(patience, self._grids), default=inf),
         )
 
+    # An app with its own Server may pass further arguments, and expect further values.
     def configure_fit(
-        self, server_round: int, parameters: Parameters, client_manager: ClientManager
+        self,
+        server_round: int,
+        parameters: Parameters,
+        client_manager: ClientManager,
+        *own: Any,
+        **named: Any,
     ) -> list[tuple[ClientProxy, FitIns]]:
         """Select the clients, and have the wrapped strategy make their instructions."""
         self._check_callers()
@@ -83,7 +89,10 @@ class Selection(Selecting[Strategy], Strategy):
         present = [clients[node_id] for node_id in plan.participants if node_id in clients]
         chosen = SelectedClients(self._noticed(present)).within(client_manager)
         with given_only(len(present)):
-            instructions = self.strategy.configure_fit(plan.server_round, parameters, chosen)
+            configure: Any = self.strategy.configure_fit
+            instructions: list[tuple[ClientProxy, FitIns]] = configure(
+                plan.server_round, parameters, chosen, *own, **named
+            )
         node_ids = [getattr(client, "node_id", 0) for client, _ in instructions]
         self.driver.training_begins(node_ids, [client.node_id for client in present])
         return instructions
@@ -113,35 +122,32 @@ class Selection(Selecting[Strategy], Strategy):
         self.driver.metrics["selection-clients"] = len(results)
         if self.driver.options.equal_weights:
             results = [(client, replace(result, num_examples=1)) for client, result in results]
-        # An app with its own Server may pass further arguments, and expect further values.
         aggregate: Any = self.strategy.aggregate_fit
         parameters, metrics, *more = aggregate(server_round, results, failures, *own, **named)
-        return parameters, {**metrics, **self.driver.metrics}, *more
+        return parameters, {**(metrics or {}), **self.driver.metrics}, *more
 
     def configure_evaluate(
-        self, server_round: int, parameters: Parameters, client_manager: ClientManager
+        self, server_round: int, *given: Any, **named: Any
     ) -> list[tuple[ClientProxy, EvaluateIns]]:
         """Have the wrapped strategy configure evaluation."""
         server_round = self.driver.round_in_run(server_round)
-        return self.strategy.configure_evaluate(server_round, parameters, client_manager)
+        return self.strategy.configure_evaluate(server_round, *given, **named)
 
     def aggregate_evaluate(
-        self,
-        server_round: int,
-        results: list[tuple[ClientProxy, EvaluateRes]],
-        failures: list[tuple[ClientProxy, EvaluateRes] | BaseException],
+        self, server_round: int, *given: Any, **named: Any
     ) -> tuple[float | None, dict[str, Scalar]]:
         """Have the wrapped strategy aggregate the evaluation."""
         server_round = self.driver.round_in_run(server_round)
-        return self.strategy.aggregate_evaluate(server_round, results, failures)
+        return self.strategy.aggregate_evaluate(server_round, *given, **named)
 
     def evaluate(
-        self, server_round: int, parameters: Parameters
+        self, server_round: int, parameters: Parameters, *own: Any, **named: Any
     ) -> tuple[float, dict[str, Scalar]] | None:
         """Save the round's model, then have the wrapped strategy evaluate it."""
         server_round = self.driver.round_in_run(server_round)
         self.driver.run.complete(server_round, parameters)
-        return self.strategy.evaluate(server_round, parameters)
+        evaluate: Callable[..., tuple[float, dict[str, Scalar]] | None] = self.strategy.evaluate
+        return evaluate(server_round, parameters, *own, **named)
 
 
 class Dubhe(SelectingByDubhe[Strategy], Selection):

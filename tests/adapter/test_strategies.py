@@ -738,10 +738,26 @@ def test_methods_may_take_and_return_more_than_flowers() -> None:
     assert result[1]["note"] == "text"
     assert result[1]["selection-clients"] == 6
     assert result[2:] == ("more",)
-    own = SimpleNamespace(aggregate_fit=lambda *given: (given[0], {}, given[3]))
+
+
+def test_an_own_server_may_pass_and_get_more_than_flowers() -> None:
+    """In the API with `server_fn`, too, and a strategy may return no metrics."""
+    own = SimpleNamespace(
+        configure_fit=lambda *given: [(client, given[3]) for client in given[2].sample(0)],
+        aggregate_fit=lambda *given: (given[0], None, given[3]),
+        configure_evaluate=lambda *given: given[3],
+        aggregate_evaluate=lambda *given: given[3],
+        evaluate=lambda *given: given[2],
+    )
     strategy = FIT.dubhe(**PLAIN)
-    strategy.strategy = own  # an app's own Server may do the same
+    strategy.strategy = own
+    configured = strategy.configure_fit(1, initial_parameters(), managed(FIT.grid()), "more")
+    assert [more for _, more in configured] == ["more"] * 6
     assert strategy.aggregate_fit(1, [], [], "more")[2:] == ("more",)
+    assert strategy.aggregate_fit(1, [], [], "more")[1]["selection-clients"] == 0
+    assert strategy.configure_evaluate(1, initial_parameters(), None, "more") == "more"
+    assert strategy.aggregate_evaluate(1, [], [], "more") == "more"
+    assert strategy.evaluate(1, initial_parameters(), "more") == "more"
 
 
 def test_a_custom_start_may_call_super(tmp_path: Path) -> None:
