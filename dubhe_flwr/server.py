@@ -19,7 +19,7 @@ from flwr.server.strategy import Strategy
 from dubhe_flwr.adapter._compat import GridClient, num_rounds_of_callers
 from dubhe_flwr.adapter.selecting import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter.transport import NoticingGrid, is_remote, patience, send_over_grid
-from dubhe_flwr.adapter.wrapped import constant, given_only
+from dubhe_flwr.adapter.wrapped import constant, given_only, training_all_nodes
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 
@@ -88,7 +88,8 @@ class Selection(Selecting[Strategy], Strategy):
         clients = _clients_of(client_manager)
         present = [clients[node_id] for node_id in plan.participants if node_id in clients]
         chosen = SelectedClients(self._noticed(present)).within(client_manager)
-        with given_only(len(present)):
+        num_clients = len(present)
+        with given_only(num_clients), training_all_nodes(self.strategy, num_clients):
             configure: Any = self.strategy.configure_fit
             instructions: list[tuple[ClientProxy, FitIns]] = configure(
                 plan.server_round, parameters, chosen, *own, **named

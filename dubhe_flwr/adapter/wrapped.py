@@ -172,7 +172,7 @@ def skips_training(strategy: Any) -> bool:
 
 @contextmanager
 def training_all_nodes(strategy: Any, num_nodes: int) -> Iterator[None]:
-    """Let a Message API strategy train all nodes of its Grid, unless it skips training.
+    """Let a strategy train all the nodes it is given, unless it skips training by a fraction of 0.
 
     Afterwards the strategy has its own settings again, and keeps those that it assigned itself.
     """
@@ -180,9 +180,13 @@ def training_all_nodes(strategy: Any, num_nodes: int) -> Iterator[None]:
         "fraction_train": 1.0,
         "min_train_nodes": num_nodes,
         "min_available_nodes": num_nodes,
+        # in the API with configure_fit
+        "fraction_fit": 1.0,
+        "min_fit_clients": num_nodes,
+        "min_available_clients": num_nodes,
     }
-    found = [] if skips_training(strategy) else [vars(layer) for layer in layers(strategy)]
-    own = [{name: each[name] for name in wanted.keys() & each} for each in found]
+    found = [vars(layer) for layer in layers(strategy)]
+    own = [{name: each[name] for name in wanted.keys() & each if each[name] != 0} for each in found]
     for each, settings in zip(found, own, strict=True):
         each.update({name: wanted[name] for name in settings})
     try:

@@ -760,6 +760,32 @@ def test_an_own_server_may_pass_and_get_more_than_flowers() -> None:
     assert strategy.evaluate(1, initial_parameters(), "more") == "more"
 
 
+@pytest.mark.parametrize("options", [FIT.wanting(fraction=0.1), {"min_fit_clients": 50}])
+def test_a_strategy_may_make_as_many_instructions_as_it_asks_for(options: Any) -> None:
+    """In the API with `server_fn`, a strategy may pair an instruction with each client."""
+
+    class Pairing(FIT.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def configure_fit(self, _round: int, parameters: Any, manager: Any) -> Any:
+            number, least = self.num_fit_clients(manager.num_available())
+            clients = manager.sample(number, least)
+            return [(clients[index], FitIns(parameters, {})) for index in range(number)]
+
+    strategy = FIT.dubhe(Pairing(**options), **PLAIN)
+    instructions = strategy.configure_fit(1, initial_parameters(), managed(FIT.grid()))
+    assert [client.node_id for client, _ in instructions] == list(strategy.plan.participants)
+
+
+def test_a_fraction_of_0_stays_0() -> None:
+    """In the API with `server_fn`, too, a strategy may skip training if its fraction is 0."""
+
+    class Skipping(FIT.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def configure_fit(self, *given: Any) -> Any:
+            return super().configure_fit(*given) if self.fraction_fit else []
+
+    strategy = FIT.dubhe(Skipping(fraction_fit=0.0), **PLAIN)
+    assert strategy.configure_fit(1, initial_parameters(), managed(FIT.grid())) == []
+
+
 def test_a_custom_start_may_call_super(tmp_path: Path) -> None:
     """Without an evaluate_fn it keeps no checkpoint: an error before round 1 says what to call."""
 
