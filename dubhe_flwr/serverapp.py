@@ -3,7 +3,7 @@
 `Dubhe` and `Selection` select who trains, and leave everything else to the wrapped strategy.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from logging import INFO
 from math import inf
@@ -102,7 +102,8 @@ class Selection(Selecting[Strategy], Strategy):
             )
         finally:
             self.driver.stop()
-        if num_left and run.plan is None:
+        is_running = isinstance(result, Awaitable | Iterator | AsyncIterator)  # an app's own start
+        if num_left and run.plan is None and not is_running:
             self.driver.was_not_asked(first + 1)
         if not isinstance(result, Result):  # an app's own start may return anything
             return cast("Result", result)

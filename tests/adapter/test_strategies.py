@@ -1,5 +1,6 @@
 """Dubhe around Flower's strategies on the in-process runtime, in both APIs."""
 
+import asyncio
 import logging
 import pickle
 from pathlib import Path
@@ -659,6 +660,30 @@ def test_a_start_that_does_not_let_dubhe_select_is_noticed(
         assert "round 1 was NOT selected by Dubhe: it was not asked" in caplog.text
     caplog.clear()
     TRAIN.run(TRAIN.dubhe(), TRAIN.grid(), 2)
+    assert "NOT selected" not in caplog.text
+
+
+def test_a_start_may_run_its_rounds_later(caplog: pytest.LogCaptureFixture) -> None:
+    """If it is a coroutine or yields each round's result, no round has begun when it returns."""
+
+    class Later(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def rounds(self, grid: Any, model: Any) -> Any:
+            for server_round in (1, 2):
+                messages = self.configure_train(server_round, model, ConfigRecord(), grid)
+                yield self.aggregate_train(server_round, grid.send_and_receive(messages))
+
+    class Yielding(Later):
+        def start(self, grid: Any, model: Any, *_: Any) -> Any:
+            yield from self.rounds(grid, model)
+
+    class Coroutine(Later):
+        async def start(self, grid: Any, model: Any, *_: Any) -> Any:
+            return list(self.rounds(grid, model))
+
+    for wrapped, finish in ((Yielding(), list), (Coroutine(), asyncio.run)):
+        strategy, grid = TRAIN.dubhe(wrapped, **PLAIN), TRAIN.grid()
+        assert len(finish(strategy.start(grid, ArrayRecord(MODEL)))) == 2
+        assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
     assert "NOT selected" not in caplog.text
 
 
