@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import replace
 from math import inf
 from typing import Any, cast
@@ -87,7 +86,12 @@ class Selection(Selecting[Strategy], Strategy):
             return []
         clients = _clients_of(client_manager)
         present = [clients[node_id] for node_id in plan.participants if node_id in clients]
-        chosen = SelectedClients(self._noticed(present)).within(client_manager)
+        for client in present:  # not copies, since a strategy may compare them with the manager's
+            if is_remote(client.grid):
+                grid = client.grid
+                other = grid.other if isinstance(grid, NoticingGrid) else grid
+                client.grid = NoticingGrid(other, self.driver.pushed)
+        chosen = SelectedClients(present).within(client_manager)
         num_clients = len(present)
         with given_only(num_clients), training_all_nodes(self.strategy, num_clients):
             configure: Any = self.strategy.configure_fit
@@ -97,16 +101,6 @@ class Selection(Selecting[Strategy], Strategy):
         node_ids = [getattr(client, "node_id", 0) for client, _ in instructions]
         self.driver.training_begins(node_ids, [client.node_id for client in present])
         return instructions
-
-    def _noticed(self, clients: Sequence[Any]) -> list[Any]:
-        """Return the clients, with Grids that report to the driver what is sent to SuperNodes."""
-        noticed = []
-        for client in clients:
-            if is_remote(client.grid):
-                client = copy(client)  # noqa: PLW2901 - the manager keeps its own
-                client.grid = NoticingGrid(client.grid, self.driver.pushed)
-            noticed.append(client)
-        return noticed
 
     def aggregate_fit(
         self,

@@ -27,6 +27,7 @@ from flwr.common import FitIns
 from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.compat.grid_client_proxy import GridClientProxy
 from flwr.serverapp.strategy import strategy_utils
+from supernodes import SuperNodes
 
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.server import SelectedClients
@@ -197,6 +198,18 @@ def test_a_strategy_may_need_its_own_client_manager() -> None:
     vars(manager)["all"] = manager.all  # as Flower's own loop does
     made = FIT.dubhe(Own(), **PLAIN).configure_fit(1, initial_parameters(), manager)
     assert [instruction.config["rate"] for _, instruction in made] == [0.5] * 6
+
+
+def test_a_strategy_gets_the_client_managers_own_clients() -> None:
+    """It may compare them, for instance to evaluate on those that did not train."""
+    strategy = FIT.dubhe(FIT.wrapped(fraction_evaluate=1.0), **PLAIN)
+    manager = managed(SuperNodes(FIT.client_app(), NUM_NODES))
+    for server_round in (1, 2):
+        trained = strategy.configure_fit(server_round, initial_parameters(), manager)
+        evaluated = strategy.configure_evaluate(server_round, initial_parameters(), manager)
+        clients = [client for client, _ in trained]
+        assert len([client for client, _ in evaluated if client in clients]) == 6
+        assert all(type(client.grid.other) is SuperNodes for client in clients)
 
 
 def test_a_seed_fixes_the_sets() -> None:
