@@ -82,6 +82,8 @@ class SelectionDriver:
         self._ahead = PlansAhead(selector, options.stage_timeout)
         self._reach: tuple[Callable[[], Sequence[int]], Send]  # list and reach this round's nodes
         self.metrics: dict[str, int | float] = {}
+        # Participants and metrics of the rounds that are not yet over.
+        self._rounds: dict[int, tuple[Sequence[int], dict[str, int | float]]] = {}
 
     def plan_round(
         self,
@@ -102,6 +104,7 @@ class SelectionDriver:
             self._nodes = SimulatedNodes()
             self._num_present = self.expected_nodes
             self._selected.clear()
+            self._rounds.clear()
             warn_once.cache_clear()
             self.stop()
             self._ahead = PlansAhead(self.selector, self.options.stage_timeout)
@@ -132,6 +135,7 @@ class SelectionDriver:
             "selection-seconds": seconds,
             "selection-bytes": plan.bytes_up + plan.bytes_down,
         }
+        self._rounds[server_round] = plan.participants, self.metrics
         log_plan(plan, seconds)
         if self.options.on_selection is not None:
             answer = self.options.on_selection(plan, seconds)
@@ -188,16 +192,19 @@ class SelectionDriver:
         """
         run = self.run
         run.rounds_done = self.round_in_run(server_round)
-        if run.plan is None or run.plan.server_round != run.rounds_done:
+        if run.plan is None:  # a new run has begun
+            self._rounds.clear()
+        if run.rounds_done not in self._rounds:
             self.was_not_asked(run.rounds_done)
-        participants = run.plan.participants if run.plan is not None else ()
+        participants, self.metrics = self._rounds.get(run.rounds_done, ((), {}))
+        # An app may select the next round before it aggregates this one, perhaps reply by reply.
+        self._rounds = {r: kept for r, kept in self._rounds.items() if r >= run.rounds_done}
         places = {node_id: place for place, node_id in enumerate(participants)}
         in_order = sorted(replies, key=lambda reply: places.get(node_id_of(reply), len(places)))
         return run.rounds_done, in_order
 
     def was_not_asked(self, server_round: int) -> None:
-        """Log that a round took place without a selection, which leaves it without metrics."""
-        self.metrics = {}
+        """Log that a round took place without a selection."""
         log(ERROR, _NOT_ASKED, server_round)
 
     def round_in_run(self, server_round: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from apis import MODEL, SELECTION, TRAIN
-from flwr.app import ArrayRecord
+from flwr.app import ArrayRecord, ConfigRecord
 
 from dubhe_flwr.core.distribution import distance_to_uniform, global_distribution
 from dubhe_flwr.errors import SettingsError
@@ -44,8 +44,9 @@ def test_a_round_that_was_not_selected_has_no_metrics_of_an_earlier_one() -> Non
 
     class WarmUp(TRAIN.ours.Dubhe):  # type: ignore[misc, name-defined]
         def configure_train(self, server_round: int, *given: Any) -> Any:
-            chooses = self.strategy if server_round == all_nodes_in else super()
-            return chooses.configure_train(server_round, *given)
+            if server_round == all_nodes_in:
+                return self.strategy.configure_train(server_round, *given)
+            return super().configure_train(server_round, *given)
 
     strategy = WarmUp(TRAIN.wrapped(), num_participants=3, simulation="plain")
     for all_nodes_in in (2, 1):  # the second run begins without a selection
@@ -56,6 +57,23 @@ def test_a_round_that_was_not_selected_has_no_metrics_of_an_earlier_one() -> Non
         assert told[all_nodes_in]["selection-clients"] == 9
         assert told[3]["selection-clients"] == 3
     assert told[2]["selection-coverage"] == 3 / 9
+
+
+def test_rounds_may_overlap(caplog: pytest.LogCaptureFixture) -> None:
+    """An app's own loop may select a round before it aggregates the one before it."""
+    seen: list[Plan] = []
+    options = {"simulation": "plain", "on_selection": lambda plan, _: seen.append(plan)}
+    strategy, grid = TRAIN.dubhe(num_participants=3, **options), TRAIN.grid(num_nodes=9)
+    sent = []
+    for server_round in (1, 2, 3):
+        messages = strategy.configure_train(server_round, ArrayRecord(MODEL), ConfigRecord(), grid)
+        sent.append(list(grid.send_and_receive(messages)))
+    for plan, replies in zip(seen, sent, strict=True):
+        for reply in replies:
+            _, metrics = strategy.aggregate_train(plan.server_round, [reply])
+            assert metrics["selection-bytes"] == plan.bytes_up + plan.bytes_down
+            assert metrics["selection-clients"] == 1
+    assert "NOT selected" not in caplog.text
 
 
 def test_known_labels_measures_the_distances() -> None:
