@@ -33,10 +33,15 @@ from dubhe_flwr.adapter.wrapped import (
 )
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
+from dubhe_flwr.protocol.log import warn_once
 
 __all__ = ["Dubhe", "Selection"]
 
 _OWN_GRID: Final = "dubhe: %s is not Flower's own Grid, so each round waits for its selection"
+_NO_WEIGHTS: Final = (
+    "dubhe: equal_weights has no effect: no reply has a metric %r; report it, or let the wrapped "
+    "strategy weight clients equally"
+)
 _PATIENCE: Final = 20  # how often, and for how many seconds, a strategy may ask for its nodes
 _METHODS_OF_START: Final = (
     "configure_train",
@@ -300,11 +305,13 @@ class _SelectedGrid(ForwardingGrid):
 
 
 def _weigh_equally(replies: Iterable[Message], strategy: Strategy) -> None:
-    """Replace the number of examples in each reply by 1."""
+    """Replace the number of examples in each reply by 1; warn once if the replies have none."""
     keys = [vars(layer).get("weighted_by_key") for layer in layers(strategy)]
     key = next((key for key in keys if key is not None), "num-examples")
-    for reply in replies:
-        if reply.has_content():
-            for record in reply.content.metric_records.values():
-                if key in record:
-                    record[key] = 1
+    contents = [reply.content for reply in replies if reply.has_content()]
+    records = [record for content in contents for record in content.metric_records.values()]
+    weighted = [record for record in records if key in record]
+    for record in weighted:
+        record[key] = 1
+    if contents and not weighted:
+        warn_once(_NO_WEIGHTS, key)

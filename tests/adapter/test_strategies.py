@@ -242,6 +242,18 @@ def test_equal_weights_override_what_clients_report(
     assert not [r for r in caplog.records if r.levelname == "WARNING" and "weight" in r.message]
 
 
+def test_equal_weights_without_effect_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A strategy of an app's own may weight clients by a metric that Dubhe does not know."""
+
+    class Own(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def aggregate_train(self, _round: int, _replies: Any) -> Any:
+            return ArrayRecord(MODEL), None
+
+    wrapped = Own(fraction_evaluate=0.0, weighted_by_key="samples")
+    TRAIN.run(TRAIN.dubhe(wrapped, **PLAIN, equal_weights=True), TRAIN.grid(), 2)
+    assert caplog.text.count("equal_weights has no effect: no reply has a metric 'samples'") == 1
+
+
 def test_the_users_strategy_keeps_its_settings() -> None:
     """Overrides last for one call, and what the strategy itself assigns is kept."""
 
