@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from golden.federation import Told
-from golden.scenarios import SCENARIOS, SEEDS
+from golden.scenarios import SCENARIOS, SEEDS, rounds_of
 
 TRACES: Final = Path(__file__).with_name("traces.json")
 
 
 def lines() -> Iterator[str]:
     """Yield the lines of the file: one for each round, and one for each run."""
-    for name, scenario in SCENARIOS.items():
+    for name in SCENARIOS:
         for seed in SEEDS:
-            rounds = Told(scenario, seed).run()
+            rounds = rounds_of(name, seed)
             written = ",\n".join(json.dumps(each, separators=(",", ":")) for each in rounds)
             yield f"{json.dumps(f'{name}, seed {seed}')}: [\n{written}\n]"
 

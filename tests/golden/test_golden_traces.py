@@ -3,9 +3,8 @@
 import json
 
 import pytest
-from golden.federation import Told
 from golden.make import TRACES
-from golden.scenarios import SCENARIOS, SEEDS
+from golden.scenarios import SCENARIOS, SEEDS, rounds_of
 
 GOLDEN = json.loads(TRACES.read_text(encoding="utf-8"))
 
@@ -16,8 +15,7 @@ GOLDEN = json.loads(TRACES.read_text(encoding="utf-8"))
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_golden_trace(name: str, seed: int) -> None:
     """Each round of a scenario goes as it did when the traces were written."""
-    played = Told(SCENARIOS[name], seed).run()
-    for now, golden in zip(played, GOLDEN[f"{name}, seed {seed}"], strict=True):
+    for now, golden in zip(rounds_of(name, seed), GOLDEN[f"{name}, seed {seed}"], strict=True):
         assert now == golden
 
 
