@@ -1,12 +1,13 @@
 """The server always receives the same number and sizes of messages, all of them unreadable."""
 
+import json
 import pickle
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from disclosure import HEADER, encodings, label_secrets
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from protocol.federation import (
     Federation,
     dubhe,
@@ -17,6 +18,7 @@ from protocol.federation import (
     skewed_counts,
 )
 
+from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.core.distribution import distance_to_uniform, fixed_point_distribution
 from dubhe_flwr.core.registration import participation_probability
 from dubhe_flwr.core.search import search_contribution
@@ -32,6 +34,8 @@ TRIES: dict[str, Any] = {
 }  # fmt: skip
 SEARCH: dict[str, Any] = TRIES | {"thresholds": "search", "reference_set": (1, 10)}
 PRICES: dict[str, Any] = {"num_participants": 4, "registration_interval": 3}
+HEADER = {"version", "epoch", "stage", "sequence"}
+"""Fields of every message."""
 REPLIED = {
     *("status", "alias", "num-classes", "public-key", "public", "sealed-keys", "registration"),
     *("distribution", "contribution", "finding", "decisions", "unwilling", "chosen"),
@@ -88,6 +92,37 @@ def test_labels_change_no_message_and_no_size(settings: dict[str, Any], simulate
         assert set(map(repr, one)) == set(map(repr, other))
     else:
         assert one == other
+
+
+def encodings(vector: Any) -> set[bytes]:
+    """Return the obvious ways to write down a vector of numbers."""
+    array = np.asarray(vector)
+    integers = (">i8", "<i8", ">i4", "<i4", ">i2", "<i2", ">u1")
+    floats = (">f8", "<f8", ">f4", "<f4")
+    fitting = [k for k in integers if array.dtype.kind != "f" and (array.astype(k) == array).all()]
+    binary = {array.astype(kind).tobytes() for kind in (*fitting, *floats)}
+    listed = array.tolist()
+    texts = {json.dumps(listed), json.dumps(listed, separators=(",", ":"))}
+    texts |= {joiner.join(map(str, listed)) for joiner in (",", " ", ";", "\n", "")}
+    found = binary | {text.encode() for text in texts}
+    # Shorter ones would now and then be found in ciphertexts by chance.
+    return {encoding for encoding in found if len(encoding) >= 8}
+
+
+def label_secrets(
+    label_counts: ArrayLike, reference_set: Sequence[int], thresholds: Mapping[int, float]
+) -> set[bytes]:
+    """Return the ways to write down R_A, and each node's labels, p_l and registry."""
+    rows = np.asarray(label_counts)
+    codebook = Codebook(reference_set)
+    overall, slots = overall_registry(rows, codebook, thresholds)
+    secrets = encodings(overall)
+    for counts, slot in zip(rows, slots, strict=True):
+        secrets |= encodings(fixed_point_distribution(counts))
+        secrets |= encodings(counts)
+        secrets |= encodings(counts / counts.sum())
+        secrets |= encodings(np.eye(codebook.length, dtype=np.int64)[slot])
+    return secrets
 
 
 def ways_to_write(number: int, size: int) -> set[bytes]:
