@@ -122,25 +122,6 @@ def test_overriding_eligible_turns_off_planning_ahead(
     assert sum("waits for its selection" in line for line in caplog.messages) == 1
 
 
-def test_nodes_that_left_after_planning_are_replaced(api: Api) -> None:
-    """A node that leaves after its round was planned is replaced by another one."""
-    strategy, grid = api.dubhe(**SETTINGS), supernodes(api)
-    left: list[int] = []
-
-    def leave(stage: str) -> None:
-        planned = strategy.driver._ahead._planned
-        if stage == "train" and not left and planned:
-            left.append(min(planned))
-            grid.gone.update(planned[left[0]].plan.participants[:2])
-
-    grid.on_push = leave
-    api.run(strategy, grid, NUM_ROUNDS)
-    plan = strategy.plans[left[0] - 1]
-    assert grid.gone
-    assert not grid.gone.intersection(plan.participants)
-    assert len(plan.participants) == 6
-
-
 def test_nodes_that_are_back_take_part(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage while rounds are planned costs clients only in the rounds that were then drawn."""
     strategy, grid = api.dubhe(registration_interval=20, rounds_per_draw=6), supernodes(api)

@@ -71,6 +71,7 @@ def test_a_plan_is_logged(
     with caplog.at_level("INFO", logger="flwr"):
         log_plan(replace(PLAN, **changes), 1.5)
     assert caplog.messages == lines
+    assert (caplog.records[-1].levelname == "ERROR") == ("fallback" in changes)
 
 
 def test_the_most_frequent_refusal_is_logged(caplog: pytest.LogCaptureFixture) -> None:

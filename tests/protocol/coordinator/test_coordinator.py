@@ -4,17 +4,13 @@ import re
 from functools import partial
 
 import pytest
-from protocol.federation import Federation, epoch_of, node_policies
+from protocol.federation import epoch_of
 from protocol.server import (
-    COUNTS,
     PLAIN,
-    Nodes,
     altered,
-    everywhere,
     federation,
     lost,
     stages_of,
-    with_liars,
 )
 
 from dubhe_flwr.errors import SettingsError
@@ -93,15 +89,3 @@ def test_a_round_is_drawn_again_if_too_few_drew() -> None:
     assert len(plan.participants) == 4
     assert set(plan.participants) <= set(here)
     assert nodes.play(8, here).stages == ()
-
-
-def test_a_run_repeats_by_alias_whatever_the_node_ids() -> None:
-    """Node ids are random in each run of Flower, and nodes may be named in any order."""
-    runs = []
-    for ids in (0, 1):
-        selector = federation(registration_interval=3).selector
-        nodes: Nodes = Federation(selector, node_policies(COUNTS), seed=ids)
-        with_liars(nodes, nodes.ids[:1], "registration", everywhere)
-        runs.append([nodes.play(r, nodes.ids[:: (-1) ** r]).aliases for r in range(1, 6)])
-        assert nodes.ids != sorted(nodes.ids)
-    assert runs[0] == runs[1]

@@ -8,7 +8,6 @@ from protocol.server import (
     PLAIN,
     REGISTRATION,
     SEARCH,
-    agents_in_turn,
     alter,
     altered,
     asked,
@@ -111,13 +110,3 @@ def test_six_epochs_may_be_refused_in_a_round() -> None:
     plan = nodes.play(2)  # with just as few nodes
     assert (plan.fallback, plan.num_registered) == (False, 4)
     assert nodes.state.run.num_refused_epochs == 0
-
-
-def test_the_agent_of_a_refused_epoch_is_not_asked_first_again() -> None:
-    """That agent's key may be the reason for the refusal."""
-    nodes = federation(4, quorum=4)
-    batch = nodes.until("settle")
-    with altered(nodes, "settle", failed):
-        replies = nodes.deliver(batch)
-    assert nodes.finish(nodes.step(replies)).num_registered == 4
-    assert asked(nodes, "appoint") == agents_in_turn(nodes, purpose="keygen")[:2]
