@@ -633,33 +633,28 @@ class OwnStart(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
 def test_a_start_of_the_wrapped_strategy_runs_the_rounds(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It gets the arguments that it has, runs with Dubhe's selection, and resumes."""
-    grid, selected = TRAIN.grid(), []
+    """It gets the arguments that it has, runs with Dubhe's selection, and resumes.
+
+    It calls what an app has put in place of `configure_train`.
+    """
+    grid, selected, called = TRAIN.grid(), [], list[int]()
+
+    def configure_train(*given: Any) -> Any:
+        called.append(given[0])
+        return OwnStart.configure_train(wrapped, *given)
+
     for num_rounds, rounds_left in ((3, 3), (4, 1)):
-        strategy = TRAIN.dubhe(OwnStart(), **PLAIN, checkpoint_dir=tmp_path)
+        wrapped = OwnStart()
+        wrapped.configure_train = configure_train
+        strategy = TRAIN.dubhe(wrapped, **PLAIN, checkpoint_dir=tmp_path)
         with caplog.at_level("INFO", logger="flwr"):
             found: Any = strategy.start(grid, ArrayRecord(MODEL), num_rounds, note="kept")
         assert found == (rounds_left, 3600, "kept")
         assert strategy.strategy.count == 6 * rounds_left
         selected += [sorted(chosen) for chosen in strategy.selected]
     assert grid.got("train") == selected
+    assert called == [1, 2, 3, 4]
     assert "Dubhe around OwnStart" in caplog.text
-
-
-def test_a_method_may_be_assigned_to_a_strategy_with_a_start_of_its_own() -> None:
-    """Dubhe calls what an app put in place of `configure_train`, and selects all the same."""
-    wrapped, grid, called = OwnStart(), TRAIN.grid(), []
-    configure = wrapped.configure_train
-
-    def assigned(*given: Any) -> Any:
-        called.append(given[0])
-        return configure(*given)
-
-    wrapped.configure_train = assigned
-    strategy = TRAIN.dubhe(wrapped, **PLAIN)
-    strategy.start(grid, ArrayRecord(MODEL), 2, evaluate_fn=lambda *_: None)
-    assert called == [1, 2]
-    assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
 
 
 def test_a_start_that_does_not_let_dubhe_select_is_noticed(
