@@ -1,8 +1,6 @@
 """Tests of the public key: what it accepts as a ciphertext, and how it adds them up."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dubhe_flwr.errors import InvalidCiphertextError, MalformedMessageError, SettingsError
 from dubhe_flwr.he.public_key import PublicKey
@@ -50,18 +48,6 @@ def test_both_ends_of_the_range_are_valid(secret_key: SecretKey) -> None:
     one, last = (number.to_bytes(128, "big") for number in (1, public_key.n_square - 1))
     assert secret_key.decrypt(one) == [0]
     assert public_key.parse(last) == [public_key.n_square - 1]
-
-
-@given(
-    rows=st.lists(st.tuples(st.integers(0, 2**200), st.integers(0, 2**200)), min_size=1, max_size=8)
-)
-def test_sum_adds_plaintexts_place_by_place(
-    secret_key: SecretKey, rows: list[tuple[int, int]]
-) -> None:
-    """The product of encryptions decrypts to the sum, slot by slot."""
-    total = secret_key.public_key.add_up((secret_key.encrypt(row) for row in rows), 2)
-    assert secret_key.decrypt(total) == [sum(column) for column in zip(*rows, strict=True)]
-    assert len(total) == 256
 
 
 def test_a_sum_of_nothing_is_refused(secret_key: SecretKey) -> None:
