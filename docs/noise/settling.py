@@ -81,6 +81,7 @@ def measured(of: Population, rule: Prices, seed: int) -> dict[str, Any] | None:
     if noisy and volunteers < LEAST_VOLUNTEERS:
         return None
     heaviest = 4.0 if of.weighted else 1.0
+    frame = Frame(of.num_classes, 2000, heaviest)
     design = PriceDesign(
         of.num_classes,
         of.num_participants,
@@ -90,9 +91,10 @@ def measured(of: Population, rule: Prices, seed: int) -> dict[str, Any] | None:
         of.target,
         heaviest,
         rule.noise,
+        rule.blur(frame),
     )
     nodes = Federation(design, of.labels(seed), of.weights(seed), MEMBERS, seed)
-    most = rule.num_sums(Frame(of.num_classes, 2000, heaviest))
+    most = rule.num_sums(frame)
     while not nodes.state.settled and nodes.state.num_sums < most:
         nodes.step()
     return {

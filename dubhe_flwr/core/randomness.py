@@ -35,6 +35,15 @@ def generator(seed: int, *path: str | int) -> np.random.Generator:
     return _generator_of(_key(seed, *path))
 
 
+def seed_of(seed: int, *path: str | int) -> int:
+    """Return the seed of other generators, fixed by a seed and a path.
+
+    >>> seed_of(7, "lasting", "client-3") == seed_of(7, "lasting", "client-4")
+    False
+    """
+    return int.from_bytes(_key(seed, *path))
+
+
 def shuffled(items: Sequence[_ItemT], seed: int, *path: str | int) -> list[_ItemT]:
     """Return the items in a random order, which the seed and the path fix.
 
@@ -70,6 +79,14 @@ def private_draws(tries: int) -> NDArray[np.float64]:
     """
     integers = np.frombuffer(secrets.token_bytes(8 * tries), dtype=np.uint64)
     return np.asarray((integers >> np.uint64(11)) * 2.0**-53)
+
+
+def normal(radius: NDArray[np.float64], angle: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return standard normal numbers, by the formula of Box and Muller.
+
+    Both arguments are uniform in [0, 1) and of the same shape.
+    """
+    return np.asarray(np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle))
 
 
 def gaussian(deviations: ArrayLike, uniform: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -73,6 +73,18 @@ def test_sums_of_earlier_runs_count(tmp_path: Path) -> None:
         assert memory.budget.spent == memory.joined.budget.spent == spent
 
 
+def test_the_lasting_noise_outlasts_a_run_and_other_labels(tmp_path: Path) -> None:
+    """Its seed is the node's own secret: with a new one, an average over runs would be exact."""
+    seeds = []
+    for partition, counts in ((3, COUNTS), (3, [9, 20, 30]), (4, COUNTS)):
+        node = Node(lambda _context, own=counts: own, state_dir=tmp_path)  # type: ignore[misc]
+        joined = join_in_a_new_run(node, partition).joined
+        assert joined is not None
+        seeds.append(joined.budget.lasting_seed)
+    assert seeds[0] == seeds[1] != seeds[2]
+    assert len(seeds[0]) == 16
+
+
 def test_a_node_joins_an_epoch_once_in_all_runs(tmp_path: Path) -> None:
     """It refuses an epoch that its file lists, and joins others."""
     node = Node(lambda _context: COUNTS, state_dir=tmp_path)

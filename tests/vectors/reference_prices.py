@@ -35,6 +35,8 @@ class Terms:
         self.max_clients = announced["max-clients"]
         self.participants: int = announced["num-participants"]
         self.sigma = float(settings.get("noise", 1.5))
+        self.blur = 0.6 / num_classes if self.sigma and num_classes < 10 else 0.0
+        """Standard deviation of the lasting noise on a share."""
         ample = self.participants + isqrt(self.participants)
         wanted = max(40 if self.sigma else 0, ample)
         self.volunteers = max(self.participants, min(wanted, num_clients // 4 + 7))
@@ -103,6 +105,8 @@ class Node:
 
     labels: list[float]
     weight: float
+    seen: Floats = field(default_factory=lambda: np.zeros(0))
+    """Its ``w p`` with lasting noise."""
     spent: float = 0.0
     """The spent part of its budget of sums."""
     chance: float = 0.0
@@ -148,6 +152,33 @@ def noise_of_members(state: State, seed: int, sequence: int, number: int) -> lis
         rng = ref.generator(seed, "member", sequence, number, place)
         drawn.append(noise(state.terms, state.num_sums, rng, 1.0))
     return drawn
+
+
+def blurred(labels: Floats, weights: Floats, noise: Floats) -> Floats:
+    """Return ``w q`` with the label distributions q that are nearest to ``p + noise``."""
+    noisy = labels / weights[:, None] + noise
+    low, high = noisy.min(axis=1) - 1.0, noisy.max(axis=1)
+    for _ in range(60):  # the parts above this level add up to 1
+        level = (low + high) / 2.0
+        is_low = np.maximum(noisy - level[:, None], 0.0).sum(axis=1) > 1.0
+        low, high = np.where(is_low, level, low), np.where(is_low, high, level)
+    return np.asarray(weights[:, None] * np.maximum(noisy - low[:, None], 0.0))
+
+
+def normals(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """Return normal numbers."""
+    radius, angle = rng.random((2, *shape))
+    return np.asarray(np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * pi * angle))
+
+
+def look(terms: Terms, nodes: Sequence[Node], seed: int) -> None:
+    """Blur what the nodes see of their own labels."""
+    for name, node in enumerate(nodes):
+        node.seen = np.array(node.labels)
+        if terms.blur:
+            rng = ref.generator(int.from_bytes(ref.draw_key(seed, "lasting", str(name))), "blur")
+            noise = terms.blur * normals(rng, (1, terms.classes))
+            node.seen = blurred(node.seen[None], np.array([node.weight]), noise)[0]
 
 
 def numbers(state: State, node: Node, rng: np.random.Generator, *, is_spent: bool) -> list[int]:
@@ -380,7 +411,11 @@ def best_prices(state: State, wanted: float) -> tuple[list[float], float]:
     """
     terms, told = state.terms, scale(state)
     clients = synthetic(terms, tuple(state.opening))
-    x = clients.labels - np.outer(clients.weights, told.target)
+    seen = clients.labels
+    if terms.blur:
+        rng = ref.generator(0, "lasting noise", terms.classes)
+        seen = blurred(seen, clients.weights, terms.blur * normals(rng, seen.shape))
+    x = seen - np.outer(clients.weights, told.target)
     columns = [np.ones(len(x)), *x.T]
     columns += [clients.weights - told.weight] * terms.weighted
     rows, costs = np.array(columns).T, told.kappa * (x**2).sum(axis=1)
@@ -403,6 +438,10 @@ def best_prices(state: State, wanted: float) -> tuple[list[float], float]:
         trust = terms.clients / terms.volunteers * max(0.0, 1.0 - of_noise / max(length, 1e-300))
         lacking, of_p = trust * lacking, trust * of_p
         total = float(lacking.sum())
+        if terms.blur:
+            linear[1 : 1 + terms.classes] += (
+                terms.clients / terms.volunteers * (chances @ (clients.labels - seen))
+            )
         linear[0] += of_p
         linear[1 : 1 + terms.classes] += lacking - total * told.target
         if terms.weighted:
@@ -429,7 +468,7 @@ def sigmoid(logits: Any) -> Any:
 def logit(state: State, node: Node) -> float:
     """Return the logit of a node's P at a state's prices."""
     told, point = scale(state), np.array(state.point)
-    x = np.array(node.labels) - node.weight * told.target
+    x = node.seen - node.weight * told.target
     features = [1.0, *x] + [node.weight - told.weight] * state.terms.weighted
     return float(np.array(features) @ point - told.kappa * (x @ x))
 
@@ -481,6 +520,7 @@ def epoch(
     """
     terms = Terms(announced, len(nodes[0].labels), len(nodes))
     state = begun(terms, last if "continues" in announced else None)
+    look(terms, nodes, seed)
 
     def rngs(number: int) -> list[np.random.Generator]:
         """Return each node's random generator for a sum."""

@@ -43,17 +43,25 @@ all sums so far and allow for their noise (`synthetic`). Prices count as settled
 volunteers is close to V and, as far as the noisy sums show, little is left to gain. Then every node
 minimises D once more, for V'. No sum is taken at the prices for draws, so they cost no noise.
 
+*Few classes.* A client's yes and no reveal its P, and if there are few classes, a few values of P
+reveal its labels. So P then follows from a blurred label distribution q instead of p (`blur`). The
+noise of q always stays the same, so a client's answers reveal nothing more than q. Sums contain
+``P w p`` with the exact p, which keeps the blur from biasing prices. Synthetic clients are blurred
+in the same way.
+
 *The same prices everywhere.* All results are smooth functions of integer sums and of Philox's
 uniform numbers. Newton's method ends with errors far below 1e-9, or after 100 steps if prices are
 in the thousands, and prices are rounded to multiples of 2^-10.
 """
 
+from dubhe_flwr.core.prices.blur import FEW_CLASSES
 from dubhe_flwr.core.prices.design import PriceDesign, volunteers_at_sums
 from dubhe_flwr.core.prices.numbers import LEAST_VOLUNTEERS, UNIT, FixedPoint
 from dubhe_flwr.core.prices.privacy import PrivacyBound
 from dubhe_flwr.core.prices.state import PriceState
 
 __all__ = [
+    "FEW_CLASSES",
     "LEAST_VOLUNTEERS",
     "UNIT",
     "FixedPoint",

@@ -8,10 +8,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dubhe_flwr.core.prices.blur import blurred
 from dubhe_flwr.core.prices.newton import Floats, Problem
 from dubhe_flwr.core.prices.scale import Scale, Target, opening_of
 from dubhe_flwr.core.prices.state import Opening, PriceState, SumAtPoint
-from dubhe_flwr.core.prices.synthetic import fitted, synthetic_clients, unexplained
+from dubhe_flwr.core.prices.synthetic import (
+    fitted,
+    lasting_noise,
+    synthetic_clients,
+    unexplained,
+)
 from dubhe_flwr.errors import RefusedError
 
 _LEVELS: Final = 16
@@ -70,6 +76,9 @@ class PriceDesign:
         Largest weight of a client; with 1 all clients weigh the same.
     sigma : float (default: 0)
         Standard deviation of the noise on a sum of P.
+    blur : float (default: 0)
+        Standard deviation of the lasting noise on each share of a client's label distribution,
+        which hides it in the client's draws.
 
     Examples
     --------
@@ -91,6 +100,7 @@ class PriceDesign:
     target: Target = None
     largest_weight: float = 1.0
     sigma: float = 0.0
+    blur: float = 0.0
 
     @property
     def num_drawn(self) -> float:
@@ -116,7 +126,13 @@ class PriceDesign:
             return np.full(size, of_class * ratio)
         return np.append(np.full(self.num_classes, of_class), [self.sigma] * self.weighted)
 
-    def values(self, state: PriceState, labels: Floats, weights: ArrayLike = 1.0) -> Floats:
+    def values(
+        self,
+        state: PriceState,
+        labels: Floats,
+        weights: ArrayLike = 1.0,
+        lasting: ArrayLike = 0.0,
+    ) -> Floats:
         """Return what clients add to the next sum, one row per client.
 
         These are ``w p``, ``||w p||^2`` and ``w^2`` at the opening, later ``P w p`` and P. If all
@@ -130,6 +146,8 @@ class PriceDesign:
             ``w p`` of each client.
         weights : array_like of float, shape (N,) (default: 1)
             Each client's amount of data as a multiple of the clients' mean.
+        lasting : array_like of float, shape (N, C) (default: 0)
+            Each client's lasting noise, relative to `blur`.
         """
         if not state.num_sums:
             weight_squares = np.broadcast_to(weights, len(labels)) ** 2
@@ -137,9 +155,14 @@ class PriceDesign:
             columns = [labels, squares[:, : 1 + self.weighted] / self.largest_weight]
         else:
             scale = self._scale(state.opening)
-            chances = _sigmoid(scale.logits(state.point, labels, weights))[:, None]
+            seen = self._seen(labels, weights, lasting)
+            chances = _sigmoid(scale.logits(state.point, seen, weights))[:, None]
             columns = [chances * labels, *[chances] * self.weighted]
         return np.concatenate(columns, axis=1)
+
+    def _seen(self, labels: Floats, weights: ArrayLike, lasting: ArrayLike) -> Floats:
+        """Return the labels on which P depends: blurred, if there is a blur."""
+        return blurred(labels, weights, self.blur * np.asarray(lasting)) if self.blur else labels
 
     def neutral(self, state: PriceState, num_clients: int) -> Floats:
         """Return what a client with a spent budget adds to the next sum, whatever its labels.
@@ -221,7 +244,9 @@ class PriceDesign:
         """
         scale = self._scale(opening)
         clients = synthetic_clients(opening, num_clients, self.largest_weight)
-        rows, costs = scale.features(clients.labels, clients.weights)
+        lasting = lasting_noise(*clients.labels.shape) if self.blur else 0.0
+        seen = self._seen(clients.labels, clients.weights, lasting)
+        rows, costs = scale.features(seen, clients.weights)
         rows = rows[:, : self.width]
         linear = -np.eye(self.width)[0]
         if history:
@@ -231,6 +256,8 @@ class PriceDesign:
                 clients, chances[0], history[0], num_clients, weighted=self.weighted
             )
             gap = scale.moments(lacking)[: self.width]
+            unblurred = (clients.shares * chances[0]) @ (clients.labels - seen)
+            gap[1 : 1 + self.num_classes] += unblurred
             linear += num_clients / self.num_volunteers * gap
         of_weights = _SLACK + _DOUBT * opening[-1] ** 2
         ridge = [_SLACK, *[self._ridge(scale)] * self.num_classes, *[of_weights] * self.weighted]
@@ -257,6 +284,8 @@ class PriceDesign:
         num_clients: int,
         weights: ArrayLike = 1.0,
         dither: ArrayLike | None = None,
+        *,
+        lasting: ArrayLike = 0.0,
     ) -> Floats:
         """Return the probability that each of these clients, out of N, volunteers for a draw.
 
@@ -271,7 +300,8 @@ class PriceDesign:
         share = self.num_drawn / num_clients
         lowest, highest = _logit(_FLOOR * share), _logit(1.0 - _FLOOR * (1.0 - share))
         prices = self._for_draws(state, num_clients)
-        logits = np.clip(scale.logits(prices, labels, weights), lowest, highest)
+        seen = self._seen(labels, weights, lasting)
+        logits = np.clip(scale.logits(prices, seen, weights), lowest, highest)
         found = _sigmoid(logits)
         if dither is None:
             return found

@@ -13,7 +13,7 @@ import numpy as np
 
 from dubhe_flwr.core.prices.newton import Floats, Problem
 from dubhe_flwr.core.prices.state import Opening, SumAtPoint
-from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.core.randomness import generator, normal
 
 _DRAWN: Final = {1.0: 1800, 3.0: 600, 0.25: 600}
 """How many clients are drawn at each concentration.
@@ -58,12 +58,18 @@ class Clients(NamedTuple):
 def _draws(num_classes: int) -> tuple[Floats, Floats]:
     """Return normal and log-uniform numbers for each class of the drawn clients.
 
-    Box and Muller's formula makes them from Philox's uniform numbers, whose stream is fixed.
+    They are made from Philox's uniform numbers, whose stream is fixed.
     """
     shape = 3, sum(_DRAWN.values()), num_classes
     logs, radius, angle = generator(0, "synthetic clients", num_classes).random(shape)
-    normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
-    return normal, np.log1p(-logs)
+    return normal(radius, angle), np.log1p(-logs)
+
+
+@lru_cache(maxsize=2)
+def lasting_noise(num_clients: int, num_classes: int) -> Floats:
+    """Return the synthetic clients' lasting noise, of deviation 1, shape (M, C)."""
+    shape = 2, num_clients, num_classes
+    return normal(*generator(0, "lasting noise", num_classes).random(shape))
 
 
 def _dirichlet(mean: Floats, concentration: float) -> Floats:
@@ -73,10 +79,10 @@ def _dirichlet(mean: Floats, concentration: float) -> Floats:
     uniform variable. The cube of a normal variable approximates the one of shape k + 1 (Wilson and
     Hilferty). This makes the clients a smooth function of the opening.
     """
-    normal, log_uniform = _draws(mean.size)
+    normals, log_uniform = _draws(mean.size)
     relative = np.repeat(list(_DRAWN), list(_DRAWN.values()))
     shape = relative[:, None] * concentration * mean
-    cube = 1.0 - 1.0 / (9.0 * (shape + 1.0)) + normal / (3.0 * np.sqrt(shape + 1.0))
+    cube = 1.0 - 1.0 / (9.0 * (shape + 1.0)) + normals / (3.0 * np.sqrt(shape + 1.0))
     logs = 3.0 * np.log(np.maximum(cube, 0.01)) + np.log(shape + 1.0) + log_uniform / shape
     shares = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))

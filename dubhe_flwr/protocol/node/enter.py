@@ -54,6 +54,8 @@ def join(
     num_classes = None if counts is None else len(counts)
     told = counts if request.in_the_clear and policy.willing is None else None
     reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature, told)
+    if policy.seed_in(request) is None:
+        memory = replace(memory, budget=memory.budget.seeded())
     return reply, after_join(memory, header, request, counts, delivery_key.to_bytes())
 
 

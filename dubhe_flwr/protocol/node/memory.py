@@ -6,6 +6,7 @@ from one run to the next.
 """
 
 import hashlib
+import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
@@ -42,8 +43,9 @@ with the default noise. With more noise a sum costs less, and would leave room f
 probabilities."""
 
 _NUMBER_BYTES: Final = 8
+_SEED_BYTES: Final = 16
 
-_VERSION: Final = 18
+_VERSION: Final = 19
 _VERSION_KEY: Final = "version"
 _Told = tuple[float, float, float]  # spent, probability and taken_at
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
@@ -89,11 +91,17 @@ class LabelBudget(Hidden):
     # Digests of other label counts, concatenated; for each: spent, probability and taken_at.
     others: bytes = b""
     others_told: tuple[float, ...] = ()
+    # Secret; seeds the lasting noise with which the node draws. Empty before the first epoch.
+    lasting_seed: bytes = b""
 
     def of(self, label_counts: tuple[int, ...]) -> "LabelBudget":
         """Return the budget of these label counts, which starts at 0 if they are new."""
         digest = hashlib.sha256(repr(label_counts).encode()).digest()
-        return self if digest == self.digest else LabelBudget._of(digest, self.known())
+        return self if digest == self.digest else self._of(digest, self.known())
+
+    def seeded(self) -> "LabelBudget":
+        """Return the budget with a seed of its own, unless it has one."""
+        return replace(self, lasting_seed=self.lasting_seed or secrets.token_bytes(_SEED_BYTES))
 
     def merged(self, other: "LabelBudget") -> "LabelBudget":
         """Combine two records of a node's budget: keep the larger amount spent."""
@@ -102,7 +110,8 @@ class LabelBudget(Hidden):
             own_spent, *own = known.get(key, (0.0, 0.0, 0.0))
             probability, taken_at = max(own, others, key=lambda each: each[1])
             known[key] = max(own_spent, spent), probability, taken_at
-        return LabelBudget._of(self.digest, known)
+        merged = self._of(self.digest, known)
+        return replace(merged, lasting_seed=self.lasting_seed or other.lasting_seed)
 
     @property
     def amounts(self) -> tuple[float, ...]:
@@ -118,13 +127,12 @@ class LabelBudget(Hidden):
             known[self.digest] = self.spent, self.probability, self.taken_at
         return known
 
-    @classmethod
-    def _of(cls, digest: bytes, known: dict[bytes, _Told]) -> "LabelBudget":
+    def _of(self, digest: bytes, known: dict[bytes, _Told]) -> "LabelBudget":
         """Return the budget of the label counts with this digest, given what is known about all."""
         told = known.pop(digest, (0.0, 0.0, 0.0))
         kept = sorted(known.items(), key=lambda each: -each[1][0])[:_REMEMBERED_COUNTS]
         others, others_told = b"".join(key for key, _ in kept), chain(*(each for _, each in kept))
-        return cls(digest, *told, others, tuple(others_told))
+        return LabelBudget(digest, *told, others, tuple(others_told), self.lasting_seed)
 
     def charged(self, share: float) -> "LabelBudget":
         """Return the budget after a sum that costs this share of it.

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.randomness import gaussian, generator
+from dubhe_flwr.core.randomness import gaussian, generator, seed_of
 from dubhe_flwr.errors import DubheError, RefusedError, UnprovenError
 from dubhe_flwr.protocol.log import warn_once
 from dubhe_flwr.protocol.node.guards import INVALID_SUM, registration_of
@@ -64,11 +64,13 @@ def own_of(policy: NodePolicy, joined: Membership, registered: Registration, num
     seed = policy.seed_in(joined.announced)
     if seed is not None:
         rng = generator(seed, "rounding", policy.alias, joined.sequence, number)
+        lasting_seed = seed_of(seed, "lasting", policy.alias)
     else:
         rng = np.random.default_rng(secrets.randbits(128))
+        lasting_seed = int.from_bytes(joined.budget.lasting_seed)
     is_spent = joined.budget.is_spent(share_of_budget(joined, registered))
     counts = np.array(joined.label_counts, dtype=np.int64)
-    return Own(counts, registered.weight, rng, is_spent)
+    return Own(counts, registered.weight, rng, lasting_seed, is_spent)
 
 
 def share_of_budget(joined: Membership, registered: Registration) -> float:

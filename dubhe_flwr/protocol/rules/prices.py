@@ -13,11 +13,12 @@ from numbers import Real
 from typing import ClassVar, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.determination import Tries
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
 from dubhe_flwr.core.prices import (
+    FEW_CLASSES,
     LEAST_VOLUNTEERS,
     UNIT,
     FixedPoint,
@@ -26,7 +27,7 @@ from dubhe_flwr.core.prices import (
     PrivacyBound,
     volunteers_at_sums,
 )
-from dubhe_flwr.core.randomness import gaussian
+from dubhe_flwr.core.randomness import gaussian, generator, normal
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.rules.rule import (
@@ -56,6 +57,10 @@ _WARM_FACTOR: Final = 2.0
 """An epoch that starts from the last prices has this many times the noise. Its sums only refine
 those prices, and each sum uses a quarter as much of the budget."""
 
+_BLUR: Final = 0.6
+"""Standard deviation of the lasting noise on a share, relative to 1 / C. It does not grow with the
+rule's noise: a server that announced two rules could compare two blurs and remove the noise."""
+
 _FEWEST_NODES: Final = 20
 """With fewer nodes, sums are taken for fewer than `LEAST_VOLUNTEERS`, unless K is larger."""
 
@@ -80,7 +85,8 @@ class Prices(Rule):
         Desired share of each class in a round's data, or "own" for the federation's own mix.
     noise : float (default: 1.5)
         Standard deviation of the noise on the expected number of volunteers, in clients. It is
-        twice as large when a registration starts from the last prices. 0 turns the noise off, for
+        twice as large when a registration starts from the last prices. With fewer than ten classes,
+        nodes also draw by label distributions with lasting noise. 0 turns all noise off, for
         simulations.
 
     Raises
@@ -241,13 +247,14 @@ class Prices(Rule):
         fixed_point = self._fixed_point(population.frame, opening=state is None)
         prices = advanced(design, fixed_point, population, state, sums.tobytes())
         dithers = [own.rng.random() for own in owns]
+        lasting = self._lasting_noise(owns, population.frame)
         if not prices.settled and prices.num_sums < self.num_sums(population.frame):
             kept = prices.as_floats()
             return [Unsettled(t, kept) for t in self._contributions(owns, population, prices)]
         labels, weights = self._weighted_distributions(owns)
-        found = design.probabilities(prices, labels, num_clients, weights, dithers).tolist()
+        found = design.probabilities(prices, labels, num_clients, weights, dithers, lasting=lasting)
         renewed = prices.renewed().as_floats()
-        return [Settled(probability, state=renewed) for probability in found]
+        return [Settled(probability, state=renewed) for probability in found.tolist()]
 
     def remark(self, num_clients: int, num_participants: int) -> str | None:
         """Return why prices do not work: there are too few nodes. None if they do."""
@@ -271,7 +278,8 @@ class Prices(Rule):
     ) -> list[NDArray[np.int64]]:
         """Return each node's contribution and noise, without its labels if its budget is spent."""
         design = self._design(population)
-        values = design.values(prices, *self._weighted_distributions(owns))
+        lasting = self._lasting_noise(owns, population.frame)
+        values = design.values(prices, *self._weighted_distributions(owns), lasting)
         if any(silent := [own.is_silent for own in owns]):
             values[silent] = design.neutral(prices, population.num_clients)
         values *= self.has_prices(population)
@@ -292,6 +300,18 @@ class Prices(Rule):
         distributions = np.array([own.distribution for own in owns])
         return weights[:, None] * distributions / FIXED_POINT_SCALE, weights
 
+    def blur(self, frame: Frame) -> float:
+        """Return the standard deviation of the lasting noise on a node's shares; 0 for none."""
+        is_needed = self.noise > 0.0 and frame.num_classes < FEW_CLASSES
+        return _BLUR / frame.num_classes if is_needed else 0.0
+
+    def _lasting_noise(self, owns: Sequence[Own], frame: Frame) -> ArrayLike:
+        """Return each node's lasting noise, of deviation 1, shape (N, C); 0 without a blur."""
+        if not self.blur(frame):
+            return 0.0
+        shape = 2, frame.num_classes
+        return [normal(*generator(own.lasting_seed, "blur").random(shape)) for own in owns]
+
     def describe(self, finding: Sequence[float] = ()) -> str:
         """Return the settings."""
         del finding
@@ -308,6 +328,7 @@ class Prices(Rule):
             self.target,  # type: ignore[arg-type]  # a tuple, or "own"
             population.frame.largest_weight,
             self._sigma(population.frame),
+            self.blur(population.frame),
         )
 
     def _fixed_point(self, frame: Frame, *, opening: bool) -> FixedPoint:

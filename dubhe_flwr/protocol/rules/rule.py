@@ -60,6 +60,9 @@ class Own:
         Its weight in aggregation, relative to the mean.
     rng : numpy.random.Generator
         Its own generator, for random rounding and noise.
+    lasting_seed : int (default: 0)
+        Seed of random numbers that have to be the same in all registration periods, such as
+        ``generator(own.lasting_seed, "what they are for")``.
     is_silent : bool (default: False)
         Whether its budget of sums is spent. The rule then contributes nothing that depends on the
         labels.
@@ -68,6 +71,7 @@ class Own:
     label_counts: NDArray[np.int64]
     weight: float = 1.0
     rng: np.random.Generator = field(default_factory=lambda: generator(0))
+    lasting_seed: int = 0
     is_silent: bool = False
 
     @cached_property

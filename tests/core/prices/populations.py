@@ -60,11 +60,13 @@ class Federation:
         if self.weights is None:
             self.weights = np.ones(self.num_clients)
         self.labels = self.weights[:, None] * self.distributions
+        lasting = np.random.default_rng([self.seed, 2])
+        self.lasting = lasting.normal(size=self.labels.shape)
 
     def step(self) -> None:
         """Advance the state by the next sums."""
         assert self.weights is not None
-        values = self.design.values(self.state, self.labels, self.weights)
+        values = self.design.values(self.state, self.labels, self.weights, self.lasting)
         means = np.rint(values * UNIT).sum(axis=0) / UNIT / self.num_clients
         deviations = self.design.deviations(self.num_clients, opening=not self.state.num_sums)
         deviations *= self.noise_in_sum**0.5 / self.num_clients
@@ -80,7 +82,7 @@ class Federation:
     def at_sums(self) -> Floats:
         """Return the probabilities of all clients at the latest prices, as for another sum."""
         assert self.weights is not None
-        values = self.design.values(self.state, self.labels, self.weights)
+        values = self.design.values(self.state, self.labels, self.weights, self.lasting)
         return values[:, -1] if self.design.weighted else values.sum(axis=1)
 
     def for_num_drawn(self) -> "Federation":
@@ -91,7 +93,9 @@ class Federation:
     def probabilities(self) -> Floats:
         """Return the probabilities of all clients for a draw, not rounded to levels."""
         assert self.weights is not None
-        return self.design.probabilities(self.state, self.labels, self.num_clients, self.weights)
+        return self.design.probabilities(
+            self.state, self.labels, self.num_clients, self.weights, lasting=self.lasting
+        )
 
     def distance(self, probabilities: Floats | None = None) -> float:
         """Return the L1 distance between the volunteers' labels and the target."""

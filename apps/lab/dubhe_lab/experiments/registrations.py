@@ -58,8 +58,10 @@ def registrations(
     sizes = label_counts.sum(axis=1).tolist()
     roster = Roster(bytes(PUBLIC_KEY_BYTES * len(sizes)), tuple(sizes))
     mean = None if settings.equal_weights else roster.mean_examples
-    weights = (weight_of(size, mean) for size in sizes)
-    owns = [Own(*both, rng) for both in zip(label_counts, weights, strict=True)]
+    owns = [
+        Own(counts, weight_of(size, mean), rng, lasting_seed)
+        for lasting_seed, (counts, size) in enumerate(zip(label_counts, sizes, strict=True))
+    ]
     registered = np.sum([rule.contribution(own, population) for own in owns], axis=0)
     while True:
         yield settled(rule, owns, population, registered, rng)[1]
