@@ -121,7 +121,7 @@ def test_a_node_that_forgot_an_answer_leaves_the_epoch(tmp_path: Path, *, is_kep
     node.handle(Envelope(b"e" * 16, "join", 1).seal(join), context)
     before = context.state["dubhe"]
     for sequence, noticed in ((2, False), (3, is_kept), (4, is_kept)):
-        match = "did not join this registration period" if noticed else "keys are not distinct"
+        match = "did not join this registration period" if noticed else "too many or not distinct"
         with pytest.raises(RefusedError, match=match):
             node.handle(Envelope(b"e" * 16, "appoint", sequence).seal(request), context)
         context.state["dubhe"] = before
