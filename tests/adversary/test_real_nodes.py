@@ -69,3 +69,16 @@ def test_what_is_rounded_is_rounded_by_the_nodes_own_system() -> None:
     policy = nodes.policies[node_id]
     drawn = {own_of(policy, place, place.registered, 0).rng.random() for _ in range(3)}
     assert len(drawn) == 3
+
+
+def test_lasting_noise_is_each_nodes_own() -> None:
+    """Its seed is secret, differs between nodes with equal labels, and stays from then on."""
+    nodes, seeds = federation(policy={"simulated": False}), set[int]()
+    for server_round in (1, 11):  # two registration periods
+        nodes.play(server_round)
+        for node_id, policy in nodes.policies.items():
+            place = joined(nodes, node_id)
+            assert place.registered is not None
+            seeds.add(own_of(policy, place, place.registered, 0).lasting_seed)
+    assert len(seeds) == NUM_CLIENTS
+    assert min(seeds) > 2**64
