@@ -651,7 +651,7 @@ def guarantees() -> Iterator[str]:
 
 def remembered() -> Iterator[str]:
     """Yield how many registration periods the file in `state_dir` lists."""
-    yield f"digests of the label counts, and the last {REMEMBERED_EPOCHS} periods"
+    yield f"the seed of their blur, and the last {REMEMBERED_EPOCHS} periods"
 
 
 def verdicts() -> Iterator[str]:
