@@ -84,13 +84,13 @@ def private_draws(tries: int) -> NDArray[np.float64]:
 def normal(radius: NDArray[np.float64], angle: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return standard normal numbers, by the formula of Box and Muller.
 
-    Both arguments are uniform in [0, 1) and of the same shape.
+    Both arguments are uniform in (0, 1] and of the same shape.
     """
-    return np.asarray(np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle))
+    return np.asarray(np.sqrt(-2.0 * np.log(radius)) * np.cos(2.0 * np.pi * angle))
 
 
 def gaussian(deviations: ArrayLike, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return rounded Gaussian noise, by the formula of Box and Muller.
+    """Return rounded Gaussian noise.
 
     Parameters
     ----------
@@ -100,9 +100,7 @@ def gaussian(deviations: ArrayLike, uniform: NDArray[np.float64]) -> NDArray[np.
         Uniform numbers in (0, 1] from which the noise is made. The smallest possible number
         in the first row decides how far the noise reaches: 2^-53 gives 8.57 deviations.
     """
-    radius, angle = uniform
-    normal = np.sqrt(-2.0 * np.log(radius)) * np.cos(2.0 * np.pi * angle)
-    return np.asarray(np.rint(normal * np.asarray(deviations)), dtype=np.int64)
+    return np.asarray(np.rint(normal(*uniform) * np.asarray(deviations)), dtype=np.int64)
 
 
 def _generator_of(key: bytes, skip: int = 0) -> np.random.Generator:

@@ -62,14 +62,14 @@ def _draws(num_classes: int) -> tuple[Floats, Floats]:
     """
     shape = 3, sum(_DRAWN.values()), num_classes
     logs, radius, angle = generator(0, "synthetic clients", num_classes).random(shape)
-    return normal(radius, angle), np.log1p(-logs)
+    return normal(1.0 - radius, angle), np.log1p(-logs)
 
 
 @lru_cache(maxsize=2)
 def lasting_noise(num_clients: int, num_classes: int) -> Floats:
     """Return the synthetic clients' lasting noise, of deviation 1, shape (M, C)."""
     shape = 2, num_clients, num_classes
-    return normal(*generator(0, "lasting noise", num_classes).random(shape))
+    return normal(*(1.0 - generator(0, "lasting noise", num_classes).random(shape)))
 
 
 def _dirichlet(mean: Floats, concentration: float) -> Floats:

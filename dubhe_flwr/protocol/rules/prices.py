@@ -247,11 +247,11 @@ class Prices(Rule):
         fixed_point = self._fixed_point(population.frame, opening=state is None)
         prices = advanced(design, fixed_point, population, state, sums.tobytes())
         dithers = [own.rng.random() for own in owns]
-        lasting = self._lasting_noise(owns, population.frame)
         if not prices.settled and prices.num_sums < self.num_sums(population.frame):
             kept = prices.as_floats()
             return [Unsettled(t, kept) for t in self._contributions(owns, population, prices)]
         labels, weights = self._weighted_distributions(owns)
+        lasting = self._lasting_noise(owns, population.frame)
         found = design.probabilities(prices, labels, num_clients, weights, dithers, lasting=lasting)
         renewed = prices.renewed().as_floats()
         return [Settled(probability, state=renewed) for probability in found.tolist()]
@@ -310,7 +310,8 @@ class Prices(Rule):
         if not self.blur(frame):
             return 0.0
         shape = 2, frame.num_classes
-        return [normal(*generator(own.lasting_seed, "blur").random(shape)) for own in owns]
+        uniform = (generator(own.lasting_seed, "blur").random(shape) for own in owns)
+        return [normal(*(1.0 - each)) for each in uniform]
 
     def describe(self, finding: Sequence[float] = ()) -> str:
         """Return the settings."""
