@@ -82,7 +82,7 @@ class SelectionDriver:
         self._ahead = PlansAhead(selector, options.stage_timeout)
         self._reach: tuple[Callable[[], Sequence[int]], Send]  # list and reach this round's nodes
         self.metrics: dict[str, int | float] = {}
-        # Participants and metrics of the rounds that are not yet over.
+        # Participants and metrics of each round: an app may have several under way.
         self._rounds: dict[int, tuple[Sequence[int], dict[str, int | float]]] = {}
 
     def plan_round(
@@ -197,8 +197,6 @@ class SelectionDriver:
         if run.rounds_done not in self._rounds:
             self.was_not_asked(run.rounds_done)
         participants, self.metrics = self._rounds.get(run.rounds_done, ((), {}))
-        # An app may select the next round before it aggregates this one, perhaps reply by reply.
-        self._rounds = {r: kept for r, kept in self._rounds.items() if r >= run.rounds_done}
         places = {node_id: place for place, node_id in enumerate(participants)}
         in_order = sorted(replies, key=lambda reply: places.get(node_id_of(reply), len(places)))
         return run.rounds_done, in_order
