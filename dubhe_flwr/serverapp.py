@@ -194,7 +194,7 @@ class Selection(Selecting[Strategy], Strategy):
             messages = list(configure(plan.server_round, arrays, config, selected, *own, **named))
         selected.is_configuring = False  # a strategy may keep its Grid, and ask it in each round
         node_ids = [message.metadata.dst_node_id for message in messages]
-        given = () if skips_training(self.strategy) else plan.participants
+        given = plan.participants if messages or not skips_training(self.strategy) else ()
         self.driver.training_begins(node_ids, given)
         return messages
 

@@ -82,10 +82,11 @@ def test_any_strategy_trains_exactly_the_chosen(api: Api, kind: str, options: An
     assert [len(set(selected)) for selected in strategy.selected] == [6, 6]
 
 
-def test_a_strategy_may_switch_between_several() -> None:
+def test_a_strategy_may_switch_between_several(caplog: pytest.LogCaptureFixture) -> None:
     """Each of them trains all selected clients in its rounds, and its state is saved."""
     own, grid = TRAIN.wrapped(), TRAIN.grid()
     own.first, own.second = TRAIN.wrapped(), TRAIN.wrapped("FedAdam", fraction_train=0.5)
+    own.third = TRAIN.wrapped(fraction_train=0.0)  # only evaluates
     own.configure_train, own.aggregate_train = (
         own.second.configure_train,
         own.second.aggregate_train,
@@ -94,6 +95,7 @@ def test_a_strategy_may_switch_between_several() -> None:
     TRAIN.run(strategy, grid, 1)
     assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
     assert "m_t" in strategy.state_dict()["wrapped"][2]
+    assert "does not train exactly" not in caplog.text
 
 
 @in_both_apis
