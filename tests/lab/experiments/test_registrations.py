@@ -81,10 +81,11 @@ def test_clients_are_selected_as_often_as_by_the_protocol() -> None:
     nodes = simulated_nodes(counts)
     by_protocol, in_the_clear = np.zeros((2, 50))
     for seed in range(6):
-        plans = islice(rounds_in_memory(Coordinator(replace(SETTINGS, seed=seed)), nodes), 20)
+        settings = replace(SETTINGS, seed=seed)
+        plans = islice(rounds_in_memory(Coordinator(settings), nodes), 20)
         by_protocol += times_selected((plan.participants for plan in plans), 50)
         rng = np.random.default_rng(seed)
-        rounds = drawn_rounds(SETTINGS, next(registrations(SETTINGS, counts, rng)), rng)
+        rounds = drawn_rounds(settings, next(registrations(settings, counts, rng)), rng)
         in_the_clear += times_selected(islice(rounds, 20), 50)
     assert by_protocol.sum() == in_the_clear.sum() == 6 * 20 * 20
     assert np.corrcoef(by_protocol, in_the_clear)[0, 1] > 0.9

@@ -6,13 +6,15 @@ it settles the rule for all clients at once, on the same noisy sums, and draws i
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.determination import fill_or_trim
-from dubhe_flwr.core.randomness import gaussian
+from dubhe_flwr.core.randomness import gaussian, seed_of
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.roster import PUBLIC_KEY_BYTES, Roster, weight_of
 from dubhe_flwr.protocol.wire.terms import Terms
@@ -51,7 +53,8 @@ def registrations(
 ) -> Iterator[Sequence[Settled]]:
     """Register all clients, again and again with new noise, and yield how the rule settles them.
 
-    The settings describe a simulation in the clear, with lasting noise.
+    The settings describe a simulation in the clear, with lasting noise. Clients are blurred as in
+    simulations with the settings' seed, the next seed, and so on.
     """
     rule: Any = settings.rule
     population = _population(settings, label_counts)
@@ -59,12 +62,16 @@ def registrations(
     roster = Roster(bytes(PUBLIC_KEY_BYTES * len(sizes)), tuple(sizes))
     mean = None if settings.equal_weights else roster.mean_examples
     owns = [
-        Own(counts, weight_of(size, mean), rng, lasting_seed)
-        for lasting_seed, (counts, size) in enumerate(zip(label_counts, sizes, strict=True))
+        Own(counts, weight_of(size, mean), rng)
+        for counts, size in zip(label_counts, sizes, strict=True)
     ]
     registered = np.sum([rule.contribution(own, population) for own in owns], axis=0)
-    while True:
-        yield settled(rule, owns, population, registered, rng)[1]
+    for seed in count(settings.seed or 0):
+        blurred = [
+            replace(own, lasting_seed=seed_of(seed, "lasting", str(row)))
+            for row, own in enumerate(owns)
+        ]
+        yield settled(rule, blurred, population, registered, rng)[1]
 
 
 def settled(
