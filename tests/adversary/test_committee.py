@@ -377,7 +377,7 @@ class TestTheRoster:
             ({"openers": numbers(0, 1, 20)}, "not among the nodes that joined"),
             ({"roster.num-examples": numbers(*[5] * N)}, "belong to weighted registrations only"),
             ({KEYS_OF: keys[:64] * 2}, "not distinct"),
-            ({KEYS_OF: keys + bytes(32)}, "too few or too many"),  # more than allowed
+            ({KEYS_OF: keys + bytes(32)}, "too few, too many"),  # more than allowed
         ):
             with pytest.raises(RefusedError, match=reason):
                 nodes.session(member).handle({**request, **impossible})
