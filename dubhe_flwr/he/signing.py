@@ -4,6 +4,7 @@ A signature travels with the public half of its key, so that a verifier need not
 Together the two take `SIGNATURE_BYTES` bytes.
 """
 
+import hmac
 from collections.abc import Iterable
 from typing import Final
 
@@ -121,3 +122,7 @@ class PinnedKeys(Hidden):
     def sign(self, statement: bytes) -> bytes:
         """Return the public half of the node's key and its signature, `SIGNATURE_BYTES` bytes."""
         return self.signer + self._signing_key.sign(statement)
+
+    def secret(self, purpose: bytes) -> bytes:
+        """Return 32 bytes for a purpose that stay the same, and that only the node can compute."""
+        return hmac.digest(self._signing_key.private_bytes_raw(), purpose, "sha256")

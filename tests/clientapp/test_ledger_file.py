@@ -85,6 +85,15 @@ def test_the_lasting_noise_outlasts_a_run_and_other_labels(tmp_path: Path) -> No
     assert len(seeds[0]) == 16
 
 
+def test_with_pinned_keys_the_lasting_noise_outlasts_a_run_without_a_file() -> None:
+    """It follows from the signing key, so a server gets no new noise if it starts a new run."""
+    seeds = []
+    for key in map(Ed25519PrivateKey.from_private_bytes, (b"1" * 32, b"1" * 32, b"2" * 32)):
+        node = Node(lambda _context: COUNTS, signing_key=key, trusted_keys=[key.public_key()])
+        seeds.append(join_in_a_new_run(node).budget.lasting_seed)
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
 def test_a_node_joins_an_epoch_once_in_all_runs(tmp_path: Path) -> None:
     """It refuses an epoch that its file lists, and joins others."""
     node = Node(lambda _context: COUNTS, state_dir=tmp_path)

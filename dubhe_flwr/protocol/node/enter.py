@@ -33,6 +33,7 @@ from dubhe_flwr.protocol.wire.statements import join_statement
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
 
 _FLOAT: Final = np.dtype(">f8")
+_LASTING: Final = b"dubhe lasting noise"
 _ROUNDING: Final = 1e-9  # platforms may differ by less
 
 
@@ -54,8 +55,8 @@ def join(
     num_classes = None if counts is None else len(counts)
     told = counts if request.in_the_clear and policy.willing is None else None
     reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature, told)
-    if policy.seed_in(request) is None:
-        memory = replace(memory, budget=memory.budget.seeded())
+    seed = b"" if policy.pinned is None else policy.pinned.secret(_LASTING)
+    memory = replace(memory, budget=memory.budget.seeded(seed))
     return reply, after_join(memory, header, request, counts, delivery_key.to_bytes())
 
 

@@ -99,9 +99,14 @@ class LabelBudget(Hidden):
         digest = hashlib.sha256(repr(label_counts).encode()).digest()
         return self if digest == self.digest else self._of(digest, self.known())
 
-    def seeded(self) -> "LabelBudget":
-        """Return the budget with a seed of its own, unless it has one."""
-        return replace(self, lasting_seed=self.lasting_seed or secrets.token_bytes(_SEED_BYTES))
+    def seeded(self, seed: bytes) -> "LabelBudget":
+        """Return the budget with this seed or, if it is empty, with one that stays the same.
+
+        The seed of a node with pinned keys follows from its signing key. So it outlasts a run also
+        without `state_dir`: a server that could start new runs to get new noise would average it.
+        """
+        seed = seed or self.lasting_seed or secrets.token_bytes(_SEED_BYTES)
+        return replace(self, lasting_seed=seed)
 
     def merged(self, other: "LabelBudget") -> "LabelBudget":
         """Combine two records of a node's budget: keep the larger amount spent."""
