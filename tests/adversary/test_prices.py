@@ -216,16 +216,21 @@ def likelihoods(asked: Question, labels: Floats, lasting: Floats) -> Floats:
     return np.asarray((levels == above) * upper + (levels == below) * (1.0 - upper))
 
 
-def chosen(seed: int, size: int = C) -> tuple[Floats, Floats, Floats]:
+def chosen(
+    seed: int, size: int = C, *, total: float = 3.0, used: int | None = None
+) -> tuple[Floats, Floats, Floats]:
     """Return what a server knows that chooses each question by the answers to those before.
 
+    The Dirichlet parameters of clients add up to `total`, and only the first `used` classes occur.
     It has 40 questions, and chooses the one after which it expects the smallest squared error. It
     asks for so many draws that it knows each level. The results are as for `asked`.
     """
     rng = np.random.default_rng(seed)
-    prior, labels = (drawn(common_law(size), number, rng) for number in (20_000, 200))
+    law = np.pad(common_law(used or size), (0, size - (used or size))) * total / 3.0
+    prior, labels = (drawn(law, number, rng) for number in (20_000, 200))
     orders = rng.permuted([range(size)] * 40, axis=1).tolist()
-    usual = [(1.0, 1.0, 0.3)] * 40 if size == C else rng.permutation(VARIANTS)[:40].tolist()
+    plain = size == C and not used
+    usual = [(1.0, 1.0, 0.3)] * 40 if plain else rng.permutation(VARIANTS)[:40].tolist()
     questions = [question(order, *each) for order, each in zip(orders, usual, strict=True)]
     both = np.concatenate([labels, prior])
     lasting = lasting_noise(questions[0][0], both, rng)
@@ -393,6 +398,24 @@ class TestAWatchedNode:
         known = [logs, *(with_sums(logs, prior, labels, number, 6) for number in (3, 1))]
         found = [error_of_guess(each, prior, labels) for each in known]
         assert found == pytest.approx(errors, abs=0.03)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("given", "error"),
+        [
+            ({"size": 2, "total": 1.0}, 0.29),
+            ({"size": 10, "total": 1.0}, 0.19),
+            ({"size": 10, "used": 2}, 0.05),
+            ({"size": 9, "used": 2}, 0.18),
+        ],
+    )
+    def test_the_same_server_with_more_skew_or_empty_bins(
+        self, given: dict[str, Any], error: float
+    ) -> None:
+        """It also reads the sums; all members of the committee are honest."""
+        logs, prior, labels = chosen(6, **given)
+        known = with_sums(logs, prior, labels, 3, 6)
+        assert error_of_guess(known, prior, labels) == pytest.approx(error, abs=0.02)
 
     @pytest.mark.parametrize(
         ("num_honest", "error", "named", "of_single"), [(1, 0.57, 0.71, 1.0), (3, 0.81, 0.53, 0.88)]
