@@ -307,7 +307,12 @@ class TestAWatchedNode:
         assert (named, guessed) == pytest.approx((0.72, 0.28), abs=0.06)
 
     @pytest.mark.parametrize(
-        ("num_classes", "exact", "blurred"), [(2, 0.17, 0.52), (3, 0.12, 0.55), (5, 0.16, 0.41)]
+        ("num_classes", "exact", "blurred"),
+        [
+            (2, 0.17, 0.52),
+            pytest.param(3, 0.12, 0.55, marks=pytest.mark.slow),
+            pytest.param(5, 0.16, 0.41, marks=pytest.mark.slow),
+        ],
     )
     def test_three_questions_about_few_classes(
         self, num_classes: int, exact: float, blurred: float
@@ -318,14 +323,10 @@ class TestAWatchedNode:
         for asks, error in ((without, exact), (questions, blurred)):
             assert steered(5, asks)[0] == pytest.approx(error, abs=0.02)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("num_classes", "after_50", "after_1000"),
-        [
-            (2, 0.65, 0.65),
-            pytest.param(3, 0.89, 0.87, marks=pytest.mark.slow),
-            pytest.param(5, 0.93, 0.92, marks=pytest.mark.slow),
-            pytest.param(10, 0.95, 0.94, marks=pytest.mark.slow),
-        ],
+        [(2, 0.65, 0.65), (3, 0.89, 0.87), (5, 0.93, 0.92), (10, 0.95, 0.94)],
     )
     def test_what_draws_tell_about_labels(
         self, num_classes: int, after_50: float, after_1000: float
