@@ -27,6 +27,7 @@ from protocol.nodes import set_policy
 from scipy.stats import binom, norm
 
 from dubhe_flwr.core.prices import UNIT, PriceDesign, PriceState
+from dubhe_flwr.core.prices.blur import blurred
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Stage
@@ -474,6 +475,14 @@ class TestAWatchedNode:
         assert np.mean(seen.argmax(axis=1) == labels.argmax(axis=1)) == pytest.approx(
             named, abs=0.04
         )
+
+    def test_the_same_bins_in_two_orders_reveal_the_labels(self) -> None:
+        """A node has the same noise for both, so it is not in their difference."""
+        labels, noise = np.array([[0.6, 0.4]]), np.array([[0.2, -0.1]])
+        first, second = blurred(labels, 1.0, noise), blurred(labels[:, ::-1], 1.0, noise)
+        assert np.abs(first - labels).sum() > 0.2
+        difference = (first - second)[0, 0]
+        assert (1.0 + difference) / 2.0 == pytest.approx(labels[0, 0])
 
     def test_empty_classes_take_the_noise_from_the_others(self) -> None:
         """Among 4096 classes, nine sums with three members' noise tell each share within .014."""
