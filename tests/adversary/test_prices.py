@@ -484,6 +484,30 @@ class TestAWatchedNode:
         difference = (first - second)[0, 0]
         assert (1.0 + difference) / 2.0 == pytest.approx(labels[0, 0])
 
+    @pytest.mark.parametrize(("number", "error"), [(1, 0.58), (2, 0.31), (5, 0.07)])
+    def test_label_counts_that_change_entirely_reveal_the_blur(
+        self, number: int, error: float
+    ) -> None:
+        """Two classes; the server has learned how the node blurs each of its label counts."""
+        rng, deviation = np.random.default_rng(1), Prices().blur(Frame(2, 256))
+        prior, noises = drawn(common_law(2), 4000, rng), np.linspace(-0.8, 0.8, 161)
+        # With two classes, only the noise's difference counts; told as one of a hundred values.
+        told = np.rint(100 * np.clip(prior[:, 0] + noises[:, None], 0.0, 1.0)).astype(int)
+        rows = np.broadcast_to(np.arange(161)[:, None], told.shape)
+        often, shares = np.full((161, 101), 1e-3), np.full((161, 101), 1e-3 * prior[:, 0].mean())
+        np.add.at(often, (rows, told), 1.0)
+        np.add.at(shares, (rows, told), prior[:, 0])
+        errors = []
+        for labels in drawn(common_law(2), 300 * number, rng).reshape(300, number, 2):
+            noise = deviation * np.diff(rng.normal(size=2))[0] / 2.0
+            found = np.rint(100 * np.clip(labels[:, 0] + noise, 0.0, 1.0)).astype(int)
+            logs = norm.logpdf(noises, scale=deviation / 2**0.5) + np.log(often[:, found]).sum(1)
+            guesses = shares[:, found[0]] / often[:, found[0]]
+            guess = np.average(guesses, weights=np.exp(logs - logs.max()))
+            errors.append(np.abs(np.array([guess, prior[:, 0].mean()]) - labels[0, 0]))
+        first, second = np.median(errors, axis=0)
+        assert first / second == pytest.approx(error, abs=0.03)
+
     def test_empty_classes_take_the_noise_from_the_others(self) -> None:
         """Among 4096 classes, nine sums with three members' noise tell each share within .014."""
         population = Population(Frame(4096, 256), N, K, N, num_members=3)
