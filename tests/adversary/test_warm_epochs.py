@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,15 @@ from protocol.server import altered, lost
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import QuorumError, RefusedError
+from dubhe_flwr.he.sealing import RecipientKey, seal
 from dubhe_flwr.protocol import Plan, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.memory import Memory
 from dubhe_flwr.protocol.rules import prices
+from dubhe_flwr.protocol.vaults.committee import _bound
 from dubhe_flwr.protocol.vaults.keyed import UNUSABLE_KEY
+from dubhe_flwr.protocol.vaults.vault import Seat
+from dubhe_flwr.protocol.wire.envelope import read_request
 from dubhe_flwr.rules import Prices, Tries
 
 NUM_CLIENTS, NUM_NEW, NUM_EPOCHS = 30, 2, 6
@@ -156,6 +161,26 @@ def test_the_last_prices_are_worth_nothing_under_other_settings() -> None:
     for node_id, request in nodes.until(Stage.APPOINT, 2).fields.items():
         with pytest.raises(RefusedError, match="did not settle in the last registration period"):
             nodes.handle(node_id, request)
+
+
+def test_no_state_is_too_long_to_store() -> None:
+    """Or a node that accepts one could not read its memory again, and would forget its budget."""
+    nodes = real_nodes(pinned=False)
+    nodes.play(1)
+    victim = nodes.ids[12]
+    del nodes.memories[victim]  # so it does not know the last prices
+    request = nodes.until(Stage.REGISTER, 2).fields[victim]
+    place, made = joined(nodes, victim), bytes(32)
+    vault: Any = place.terms.vault
+    key = RecipientKey.from_bytes(place.delivery_key).public_bytes
+    state = np.ones(13 + 6000 * 11, ">f8").tobytes()  # an opening, a point, and thousands of sums
+    seat = Seat(place.epoch, place.delivery_key, None, state)
+    public, sealed = sha256(_bound(made, state)).digest(), vault.sealed_state(seat, made)
+    told: Any = replace(read_request(request)[1], public=public, state=sealed)  # type: ignore[type-var]
+    sealed_key = seal(made, key, vault.statement(place.epoch, told, key, 0))
+    forged = {**request, "public": public, "state": sealed, "sealed-key": sealed_key}
+    with pytest.raises(RefusedError, match="saved state does not belong to these prices"):
+        nodes.handle(victim, forged)
 
 
 def test_no_probability_is_free() -> None:

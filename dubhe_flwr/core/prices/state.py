@@ -77,6 +77,7 @@ class PriceState:
         opening, point = 1 + num_classes + 3, 1 + num_classes + 3 + width
         history, latest = np.array(values[point:]), width + num_classes + 2
         fits = len(values) >= point and not history.size % latest
+        fits = fits and history.size <= REMEMBERED_SUMS * latest  # a node could not store more
         if not (fits and values[0] >= 1.0 and np.all(np.abs(values) <= _LARGEST)):
             raise RefusedError("The saved state does not belong to these prices.")
         sums = tuple(

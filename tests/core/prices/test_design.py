@@ -421,6 +421,7 @@ def test_floats_hold_the_whole_state(num_sums: int) -> None:
     assert again == replace(federation.state, settled=False)
     assert len(again.history) == min(num_sums - 1, 6)
     wrong = [(*values[:-1], number) for number in (float("nan"), 1e300)]
+    wrong.append((*values, *[0.5] * 7 * (design.width + 3 + 2)))  # with more than six sums
     for unfit in (values[:-1], (*values, 0.0), (0.0, *values[1:]), *wrong):
         with pytest.raises(RefusedError, match="does not belong to these prices"):
             design.restored(unfit)
