@@ -199,6 +199,20 @@ def test_all_but_the_victim_and_one_member_learn_one_noisy_number() -> None:
     assert int(np.median(vector)) > 2**50
 
 
+def test_nodes_that_know_the_servers_seed_become_the_committee() -> None:
+    """Without pinned keys, it is drawn by alias, and each node names itself."""
+    nodes = federation(pinned=False, seed=7)
+
+    def lot(alias: str) -> float:
+        return generator(7, "committee", 1, alias).random()
+
+    liars = nodes.ids[12:15]
+    for node_id, alias in zip(liars, sorted(map(str, range(20, 2000)), key=lot), strict=False):
+        set_policy(nodes, node_id, alias=alias)
+    nodes.play(1)
+    assert set(members_of(nodes)) == set(liars)
+
+
 class TestAMember:
     """A member opens only what it should, whatever the server asks."""
 
@@ -751,6 +765,15 @@ def test_members_keys_of_an_old_epoch_open_nothing_more() -> None:
         nodes.handle(victim, {**old, "sealed-key": sealed_anew})
     set_policy(nodes, victim, pinned=None)  # without trusted keys it would register
     assert nodes.handle(victim, {**old, "sealed-key": sealed_anew})
+
+
+def test_members_check_the_roster_against_their_own_lists_only() -> None:
+    """A server that has two federations with common members mixes them: no node notices."""
+    nodes = federation()
+    victim = nodes.ids[12]
+    set_policy(nodes, victim, pinned=PinnedKeys(KEYS[12], TRUSTED[:13]))
+    assert nodes.play(1).num_registered == N
+    assert registered(nodes, victim).num_clients == N
 
 
 def test_members_sign_how_much_a_node_weighs() -> None:
