@@ -24,7 +24,7 @@ from protocol.federation import (
     skewed_counts,
 )
 from protocol.nodes import set_policy
-from scipy.stats import binom, norm
+from scipy.stats import betabinom, binom, norm
 
 from dubhe_flwr.core.prices import UNIT, PriceDesign, PriceState
 from dubhe_flwr.core.prices.blur import blurred
@@ -507,6 +507,64 @@ class TestAWatchedNode:
             errors.append(np.abs(np.array([guess, prior[:, 0].mean()]) - labels[0, 0]))
         first, second = np.median(errors, axis=0)
         assert first / second == pytest.approx(error, abs=0.03)
+
+    def test_a_known_histogram_reveals_another_one(self) -> None:
+        """A node with one key for two apps blurs both alike; the server knows one app's counts."""
+        known, secret, noise = np.array([[0.5, 0.5]]), np.array([[0.6, 0.4]]), [[0.2, -0.1]]
+        told = [blurred(each, 1.0, noise) for each in (known, secret)]
+        assert told[1] - (told[0] - known) == pytest.approx(secret)
+
+    @pytest.mark.parametrize(
+        ("num_added", "error"),
+        [(0, 0.52), (4, 0.28), pytest.param(29, 0.01, marks=pytest.mark.slow)],
+    )
+    def test_single_samples_that_are_added_reveal_the_blur(
+        self, num_added: int, error: float
+    ) -> None:
+        """Two classes and fifty samples; the rest is as in the test before.
+
+        The server knows how many samples there are, and how often a class is to be expected.
+        """
+        rng, law, noises = np.random.default_rng(1), common_law(2), np.linspace(-0.8, 0.8, 801)
+        deviation, errors = Prices().blur(Frame(2, 256)) / 2**0.5, []
+
+        def told(counts: NDArray[Any], size: int, noise: Any) -> Floats:
+            return np.asarray(np.rint(100 * np.clip(counts / size + noise, 0.0, 1.0)))
+
+        for share in rng.beta(*law, size=300):
+            noise, own = deviation * rng.normal(), rng.binomial(50, share)
+            likely = norm.pdf(noises, scale=deviation)[:, None] * betabinom.pmf(range(51), 50, *law)
+            for size in range(50, 51 + num_added):
+                counts = np.arange(size + 1)
+                if size > 50:
+                    own += int(rng.random() < share)
+                    first = (law[0] + counts[:-1]) / (law.sum() + size - 1)
+                    likely = np.pad(likely * first, [(0, 0), (1, 0)]) + np.pad(
+                        likely * (1.0 - first), [(0, 0), (0, 1)]
+                    )
+                found = told(np.array(own), size, noise)
+                likely *= np.where(told(counts, size, noises[:, None]) == found, 1.0, 1e-9)
+                likely /= likely.sum()
+            guesses = np.array([likely.sum(axis=0) @ counts / size, law[0] / law.sum()])
+            errors.append(np.abs(guesses - own / size))
+        first_guess, blind = np.median(errors, axis=0)
+        assert first_guess / blind == pytest.approx(error, abs=0.06)
+
+    @pytest.mark.slow
+    def test_each_added_sample_brings_three_more_questions(self) -> None:
+        """Ten classes, and random orders; one more sample hardly changes the answers."""
+        before = LabelBudget().of((5, 5)).charged(1.0).drawn(0.1)
+        after = before.of((5, 6))
+        assert (before.keeps_probability, after.keeps_probability, after.spent) == (True, False, 0)
+        rng = np.random.default_rng(5)
+        prior, labels = drawn(common_law(), 40_000, rng), drawn(common_law(), 200, rng)
+        both, logs, errors = np.concatenate([labels, prior]), np.zeros((200, 40_000)), []
+        for order in rng.permuted([range(C)] * 9, axis=1).tolist():
+            table = likelihoods(question(order), both, np.zeros_like(both))
+            levels = [int(rng.choice(len(row), p=row / row.sum())) for row in table[:, :200].T]
+            logs += np.log(table[levels, 200:] + 1e-4)
+            errors.append(error_of_guess(logs, prior, labels))
+        assert errors[2::3] == pytest.approx([0.49, 0.24, 0.19], abs=0.04)
 
     def test_empty_classes_take_the_noise_from_the_others(self) -> None:
         """Among 4096 classes, nine sums with three members' noise tell each share within .014."""
