@@ -1,11 +1,15 @@
 """Clients that lie: one always says yes, and one also registers an invalid distribution."""
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 from protocol.federation import counts_with_rare_classes, dubhe
 
+from dubhe_flwr.protocol.coordinator.context import Context, RoundProgress, Run
+from dubhe_flwr.protocol.coordinator.sampling import sample
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.rules import Paper, Prices, Tries
 
 COUNTS = counts_with_rare_classes(100)
@@ -78,3 +82,21 @@ def test_one_that_spoils_its_label_distribution_as_well(
         chosen = [shares[list(map(int, plan.aliases))].mean(axis=0) for plan in plans]
         distances.append(np.mean([np.abs(mean - 0.1).sum() for mean in chosen]))
     assert distances == pytest.approx([honest, spoilt], abs=0.01)
+
+
+def test_two_nodes_that_spoil_every_registration() -> None:
+    """A round gives up if each of its samples has one of them; they may be any two of twenty.
+
+    With on_failure="raise", the run ends.
+    """
+    settings = Settings(num_participants=10, max_registered=20, equal_weights=True)
+    nodes, spoilt = range(20), []
+    for seed in range(20):
+        rest = RoundProgress(present=frozenset(nodes))
+        runs = [Run(seed, num_refused_epochs=number) for number in range(7)]
+        samples = [set(sample(Context(settings, run, rest), nodes)) for run in runs]
+        spoilt += [
+            all(map(pair.intersection, samples)) for pair in map(set, combinations(nodes, 2))
+        ]
+        assert max(sum(node in each for each in samples) for node in nodes) == 4
+    assert np.mean(spoilt) == pytest.approx(0.14, abs=0.02)

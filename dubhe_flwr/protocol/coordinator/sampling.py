@@ -6,9 +6,9 @@ the trusted keys with which nodes signed, by node.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
-from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.core.randomness import generator, shuffled
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.vaults.committee import CANDIDATES
 from dubhe_flwr.protocol.wire.announced import JoinRequest
@@ -25,10 +25,17 @@ def sample(context: Context, nodes: Sequence[int], num_others: int = 0) -> list[
 
     After a refused epoch, each sample continues where the previous one ended, as if the nodes stood
     in a circle. So a lying node is in one of two samples at most, if these are halves or smaller.
+    Before such samples repeat, the nodes are mixed, or two lying nodes could spoil all of them.
     """
     sizes = [size - num_others for size in _sizes(context)]
-    # The first halved sample starts the circle: the epoch before it was not halved.
-    start = sum(sizes[1:-1]) % max(1, len(nodes))
+    start = lap = 0
+    for last, size in pairwise(sizes[1:]):  # the epoch before the first halved one was not halved
+        start += last
+        if start + size > len(nodes) >= 2 * size:
+            start, lap = 0, lap + 1
+    if lap:
+        nodes = shuffled(nodes, context.run.seed, "lap", context.server_round, lap)
+    start %= max(1, len(nodes))
     return [*nodes[start:], *nodes[:start]][: sizes[-1]]
 
 
