@@ -531,7 +531,7 @@ class TestAWatchedNode:
         def told(counts: NDArray[Any], size: int, noise: Any) -> Floats:
             return np.asarray(np.rint(100 * np.clip(counts / size + noise, 0.0, 1.0)))
 
-        for share in rng.beta(*law, size=300):
+        for share in rng.beta(law[0], law[1], size=300):
             noise, own = deviation * rng.normal(), rng.binomial(50, share)
             likely = norm.pdf(noises, scale=deviation)[:, None] * betabinom.pmf(range(51), 50, *law)
             for size in range(50, 51 + num_added):

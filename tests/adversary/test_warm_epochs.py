@@ -176,7 +176,8 @@ def test_no_state_is_too_long_to_store() -> None:
     state = np.ones(13 + 6000 * 11, ">f8").tobytes()  # an opening, a point, and thousands of sums
     seat = Seat(place.epoch, place.delivery_key, None, state)
     public, sealed = sha256(_bound(made, state)).digest(), vault.sealed_state(seat, made)
-    told: Any = replace(read_request(request)[1], public=public, state=sealed)  # type: ignore[type-var]
+    told: Any = read_request(request)[1]
+    told = replace(told, public=public, state=sealed)
     sealed_key = seal(made, key, vault.statement(place.epoch, told, key, 0))
     forged = {**request, "public": public, "state": sealed, "sealed-key": sealed_key}
     with pytest.raises(RefusedError, match="saved state does not belong to these prices"):
