@@ -32,10 +32,7 @@ _LEAST: Final = {
     "key_bits": 512,
     "seed": 0,
 }
-_CHOICES: Final = {
-    "on_failure": get_args(OnFailure),
-    "simulation": (None, *get_args(Simulation)),
-}
+_CHOICES: Final = {"on_failure": get_args(OnFailure), "simulation": (None, *get_args(Simulation))}
 _OPTIONAL: Final = frozenset({"quorum", "seed"})
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NoReturn
 
-from dubhe_flwr.core.randomness import shuffled
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
 from dubhe_flwr.protocol.coordinator.dropped_replies import WAIT, dropped, remedy
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
@@ -144,17 +143,6 @@ class Context:
         """Return the aliases of some nodes for a note."""
         names = ", ".join(self.run.aliases.get(node_id, str(node_id)) for node_id in node_ids)
         return f"{'node' if len(node_ids) == 1 else 'nodes'} {names}"
-
-    def agents(self, node_ids: Sequence[int]) -> list[int]:
-        """Return the candidates for an epoch's agent, the first choice first.
-
-        Nodes that know how the last epoch ended come first. Each epoch that failed in this round
-        moves the first of the line to its end, since it may be the cause.
-        """
-        drawn = shuffled(node_ids, self.run.seed, "keygen", self.server_round)
-        line = sorted(drawn, key=lambda node_id: node_id not in self.run.settled)
-        start = self.round.num_renewals % max(1, len(line))
-        return [*line[start:], *line[:start]]
 
     def give_up(self, sentence: str, epoch: Epoch | None) -> NoReturn:
         """Give up the round; the epoch, if any, may go on in the next one."""

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound
-from dubhe_flwr.protocol.wire.announced import JoinRequest, sums_per_agent
+from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.messages import JoinReply, RuleSum
 from dubhe_flwr.protocol.wire.roster import Roster, alias_digest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
@@ -109,11 +109,6 @@ class Epoch:
         """Bound on what the noisy sums reveal about one client; None if sums are exact."""
         population = self.terms.population(self.num_registered, self.num_registered)
         return self.terms.rule.privacy(population, self.registration.last_sum.number + 1)
-
-    @property
-    def sums_per_agent(self) -> int:
-        """Largest number of sums that one agent may decrypt."""
-        return sums_per_agent(self.num_registered)
 
     def sum_of_distributions(self, indices: Iterable[int]) -> bytes:
         """Return the encrypted sum of ``p_l`` and ``||p_l||^2`` over the clients at `indices`."""

@@ -60,9 +60,7 @@ class DeterminedRound:
 
 
 def drawn_rounds(
-    registered: Sequence[int],
-    replies: Mapping[int, ParticipateReply],
-    request: ParticipateRequest,
+    registered: Sequence[int], replies: Mapping[int, ParticipateReply], request: ParticipateRequest
 ) -> dict[int, DrawnRound]:
     """Return the rounds of a draw; nodes that did not answer are not available."""
     told, declined = read_draws(list(replies.values()), request)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dubhe_flwr.core.randomness import shuffled
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.join import Join
@@ -85,7 +86,11 @@ class Appoint(Awaiting):
 def _openers(context: Context, joined: JoinedNodes) -> tuple[int, ...]:
     """Return the committee or, in an epoch without one, the agent; give up if there is none."""
     if not joined.announced.has_committee:
-        return (context.agents(tuple(joined.replies))[0],)
+        # Nodes that know how the last epoch ended come first. After an epoch that failed in this
+        # round, it is the next one's turn, since the agent may be the cause.
+        drawn = shuffled(tuple(joined.replies), context.run.seed, "keygen", context.server_round)
+        line = sorted(drawn, key=lambda node_id: node_id not in context.run.settled)
+        return (line[context.round.num_renewals % len(line)],)
     context.check_quorum(
         len(joined.replies), "part of the registration period", None, least=COMMITTEE_SIZE
     )

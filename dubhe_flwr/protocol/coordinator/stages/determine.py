@@ -13,6 +13,7 @@ from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, DrawnRound
 from dubhe_flwr.protocol.coordinator.stages.participate import DrawsTaken
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
+from dubhe_flwr.protocol.wire.announced import sums_per_agent
 from dubhe_flwr.protocol.wire.messages import DetermineReply, DetermineRequest, Stage
 
 
@@ -90,14 +91,14 @@ def agent_of(epoch: Epoch, drawn: DrawnRound, seed: int, server_round: int) -> i
     because the sums that it has seen may differ from this round's by only a few clients.
     """
     registered, num_tries = epoch.registered, drawn.decisions.shape[1]
+    most = sums_per_agent(epoch.num_registered)
     order = shuffled(range(len(registered)), seed, "agents", epoch.first_round)
     turn = (server_round - epoch.first_round) % len(registered)
     in_turn = [*order[turn:], *order[:turn]]
     agents = (
         index
         for index in sorted(in_turn, key=lambda index: registered[index] in epoch.num_sums)
-        if drawn.available[index]
-        and epoch.num_sums.get(registered[index], 0) + num_tries <= epoch.sums_per_agent
+        if drawn.available[index] and epoch.num_sums.get(registered[index], 0) + num_tries <= most
     )
     return next(agents, None)
 

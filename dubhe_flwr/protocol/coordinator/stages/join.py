@@ -12,12 +12,7 @@ from dubhe_flwr.he.signing import TrustedKeys
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.dropped_replies import NOT_SIGNED
 from dubhe_flwr.protocol.coordinator.epoch import JoinedNodes
-from dubhe_flwr.protocol.coordinator.sampling import (
-    committee_of,
-    num_taken,
-    registering,
-    sample,
-)
+from dubhe_flwr.protocol.coordinator.sampling import committee_of, num_taken, registering, sample
 from dubhe_flwr.protocol.plan import Replies, StageReport
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinRequest, JoinStatus

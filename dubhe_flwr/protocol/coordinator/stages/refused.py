@@ -6,6 +6,7 @@ from typing import Final
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join
 from dubhe_flwr.protocol.plan import ERROR_REPLY, NodeFailure, Replies, StageReport
+from dubhe_flwr.protocol.wire.messages import Stage
 
 _MAX_RENEWALS: Final = 6
 """How many epochs that failed are replaced in one round."""
@@ -13,14 +14,9 @@ _MAX_RENEWALS: Final = 6
 
 @dataclass(frozen=True)
 class Refused:
-    """The nodes refused the epoch; `report` covers the stage in which they did so.
-
-    A lying node or member of the committee may be the cause only as long as nodes read sums. Nodes
-    that refuse to draw later must have forgotten the epoch.
-    """
+    """The nodes refused the epoch; `report` covers the stage in which they did so."""
 
     report: StageReport
-    may_be_a_lie: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,37 +54,38 @@ def start_afresh(context: Context) -> tuple[Context, Join]:
 def with_other_openers(context: Context, lost: OpenersLost) -> tuple[Context, Join]:
     """Register again in the same round, with another agent or committee."""
     names = context.named(lost.nodes)
+    context = context.with_run(needs_other_committee=True)
     if not may_renew(context):
-        with_other_committee(context).give_up(
-            f"No sum can be opened; the last attempt failed because of {names}.", None
-        )
-    context = context.noted(f"No sum can be opened because of {names}; all nodes register again.")
-    return _renewed(with_other_committee(context))
+        context.give_up(f"No sum can be opened; the last attempt failed because of {names}.", None)
+    return _renewed(
+        context.noted(f"No sum can be opened because of {names}; all nodes register again.")
+    )
 
 
 def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
     """Register again in the same round.
 
-    If a lie may be the cause, the next epoch takes half the number of nodes, and different nodes if
-    possible.
+    If a node or a member of the committee may have lied, the next epoch takes half the number of
+    nodes, and different ones if possible. That is the case only if nodes refused a sum: nodes that
+    refuse to draw later must have forgotten the epoch.
     """
     report = refused.report
     context = context.noted(
         f"{report.num_errors} of {report.sent} nodes refused at {report.stage}, so all "
         "nodes register again."
     )
-    num_refused = context.run.num_refused_epochs + refused.may_be_a_lie
-    context = context.with_run(num_refused_epochs=num_refused, continued=None)
-    return _renewed(with_other_committee(context) if refused.may_be_a_lie else context)
+    run, may_be_a_lie = context.run, report.stage == Stage.SETTLE
+    return _renewed(
+        context.with_run(
+            num_refused_epochs=run.num_refused_epochs + may_be_a_lie,
+            needs_other_committee=run.needs_other_committee or may_be_a_lie,
+            continued=None,
+        )
+    )
 
 
 def _renewed(context: Context) -> tuple[Context, Join]:
     return Join.begin(context.with_round(num_renewals=context.round.num_renewals + 1))
-
-
-def with_other_committee(context: Context) -> Context:
-    """Have the next epoch ask another committee."""
-    return context.with_run(needs_other_committee=True)
 
 
 def with_complaints(  # noqa: PLR0917 - one complaint, and where to look for it

@@ -7,12 +7,7 @@ from functools import partial
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import RegisteredNodes
 from dubhe_flwr.protocol.coordinator.stages.appoint import ReadyToRegister
-from dubhe_flwr.protocol.coordinator.stages.refused import (
-    OpenersLost,
-    may_renew,
-    with_complaints,
-    with_other_committee,
-)
+from dubhe_flwr.protocol.coordinator.stages.refused import OpenersLost, may_renew, with_complaints
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies, StageReport
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.keyed import UNUSABLE_KEY
@@ -47,8 +42,7 @@ class Register(Awaiting):
             return None if fits else "wrong size of ciphertexts"
 
         accepted, report = accept_replies(self.batch, replies, refuse)
-        has_failed = self._has_failed(context, accepted, report)
-        context, lost = self._lost(context, replies, report, has_failed=has_failed)
+        context, lost = self._lost(context, accepted, replies, report)
         if lost:
             return context.reported(report), OpenersLost(lost)
         # Check both as one vector, so that a node counts with both or with neither.
@@ -99,7 +93,11 @@ class Register(Awaiting):
         return joined.is_continued and 2 * len(settled & accepted.keys()) < len(settled)
 
     def _lost(
-        self, context: Context, replies: Replies, report: StageReport, *, has_failed: bool
+        self,
+        context: Context,
+        accepted: Mapping[int, RegisterReply],
+        replies: Replies,
+        report: StageReport,
     ) -> tuple[Context, tuple[int, ...]]:
         """Note complaints about the first opener, and return who failed."""
         openers = self.ready.openers
@@ -111,6 +109,6 @@ class Register(Awaiting):
             )
             if not set(others).isdisjoint(complaining):  # no sum opens without the other members
                 return context, (first,)
-        if has_failed:
+        if self._has_failed(context, accepted, report):
             return context, openers
-        return (with_other_committee(context) if complaining else context), ()
+        return (context.with_run(needs_other_committee=True) if complaining else context), ()

@@ -21,12 +21,7 @@ from dubhe_flwr.protocol.coordinator.stages.participate import (
     refused_draws,
     with_unwilling,
 )
-from dubhe_flwr.protocol.coordinator.stages.refused import (
-    Refused,
-    is_refused,
-    with_complaints,
-    with_other_committee,
-)
+from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused, with_complaints
 from dubhe_flwr.protocol.plan import Replies, StageReport
 from dubhe_flwr.protocol.replies import DAYS_LIMIT, accept_replies
 from dubhe_flwr.protocol.vaults.committee import UNPROVEN
@@ -91,9 +86,9 @@ class Settle(Awaiting):
         if is_refused(context, report, are_lied_to=are_lied_to):
             if committee := registered.joined.committee:
                 context = context.noted(f"The committee was {context.named(committee)}.")
-            return context.reported(report), Refused(report, may_be_a_lie=True)
+            return context.reported(report), Refused(report)
         if has_complaints:
-            context = with_other_committee(context)
+            context = context.with_run(needs_other_committee=True)
         vectors = {
             node_id: reply.contribution
             for node_id, reply in accepted.items()
