@@ -7,7 +7,7 @@ from typing import Final
 
 from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.errors import DailyLimitError, ProtocolError
-from dubhe_flwr.protocol.wire.codec import Fields, Message, wire_size
+from dubhe_flwr.protocol.wire.codec import Fields, Message
 from dubhe_flwr.protocol.wire.envelope import Envelope
 
 ERROR_REPLY: Final = "error reply"
@@ -44,11 +44,6 @@ class Batch:
         bodies = {id(body): body for body in self.requests.values()}
         sealed = {key: self.header.seal(body) for key, body in bodies.items()}
         return {node_id: sealed[id(body)] for node_id, body in self.requests.items()}
-
-    @property
-    def num_bytes(self) -> int:
-        """Size of all requests in bytes."""
-        return sum(map(wire_size, self.fields.values()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def accept_replies(
         sent=len(batch.requests),
         accepted=len(accepted),
         lost=lost,
-        bytes_down=batch.num_bytes,
+        bytes_down=sum(map(wire_size, batch.fields.values())),
         bytes_up=bytes_up,
     )
     return accepted, report

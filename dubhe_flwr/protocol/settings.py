@@ -146,8 +146,7 @@ class Settings:
         if not isinstance(share := self.max_unregistered, Real) or not 0.0 <= float(share) <= 1.0:
             raise SettingsError(f"max_unregistered={share!r} must be a share from 0 to 1.")
         self._check_sizes()
-        self._check_target()
-        self._check_draws()
+        self._check_determination()
         self._check_keys()
         self._check_terms()
 
@@ -269,16 +268,13 @@ class Settings:
             object.__setattr__(self, "trusted_keys", tuple(self.trusted_keys))
         _ = self.trusted  # raises for invalid keys
 
-    def _check_target(self) -> None:
-        wanted: object = self.rule.target
-        if isinstance(wanted, str) and self.determined.has_agent:
+    def _check_determination(self) -> None:
+        each, wanted = self.determined, self.rule.target
+        if isinstance(wanted, str) and each.has_agent:
             raise SettingsError(
                 f"An agent does not know target={wanted!r} and cannot score its choices by it; "
                 "list the share of each class, or leave determination out."
             )
-
-    def _check_draws(self) -> None:
-        each = self.determined
         if each.number * self.rounds_per_draw > MAX_DRAWS:
             raise SettingsError(
                 f"{each} in each of rounds_per_draw={self.rounds_per_draw} rounds makes more "

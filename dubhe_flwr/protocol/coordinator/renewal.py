@@ -12,10 +12,7 @@ def num_tries_of(settings: Settings, num_registered: int) -> int:
 
 
 def num_rounds_of(settings: Settings, nodes: RegisteredNodes) -> int:
-    """Return how many rounds an epoch of these nodes lasts.
-
-    It lasts at most until all agents have used up their sums.
-    """
+    """Return how many rounds an epoch lasts: at most until all agents have used up their sums."""
     interval, num_registered = settings.registration_interval, nodes.num_registered
     num_tries = num_tries_of(settings, num_registered)
     if num_tries == 1 or not nodes.joined.announced.allows_tries(num_registered):

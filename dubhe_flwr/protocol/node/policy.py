@@ -181,10 +181,7 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
 
 
 def where_raised(error: Exception) -> str:
-    """Return the error's type and the owner's line that raised it, but not its text.
-
-    The text may contain labels.
-    """
+    """Return the error's type and the owner's line that raised it; its text may contain labels."""
     frames = list(walk_tb(error.__traceback__))
     others = [at for at in frames if not str(at[0].f_globals.get("__name__")).startswith(_OURS)]
     owners = [at for at in others if not at[0].f_code.co_filename.startswith(_INSTALLED)]

@@ -34,8 +34,12 @@ def participate(
     unwilling = np.array([not is_willing(policy, server_round) for server_round in rounds])
     probability, budget = _probability(joined, registered)
     keep(replace(joined, budget=budget))
-    decisions = _draws(policy, joined, request) < probability
-    return write_draws(decisions & ~unwilling[:, None], unwilling)
+    shape, seed = (request.num_rounds, request.num_tries), policy.seed_in(joined.announced)
+    if seed is not None:
+        draws = simulated_draws(seed, policy.alias, request.first_round, *shape)
+    else:
+        draws = private_draws(request.num_draws).reshape(shape)
+    return write_draws((draws < probability) & ~unwilling[:, None], unwilling)
 
 
 def _probability(joined: Membership, registered: Registration) -> tuple[float, LabelBudget]:
@@ -81,17 +85,6 @@ def determine(
     ]
     ends = pairwise(accumulate(request.num_tries, initial=0))
     return DetermineReply(tuple(_best_try(joined.terms.rule, found[slice(*each)]) for each in ends))
-
-
-def _draws(
-    policy: NodePolicy, joined: Membership, request: ParticipateRequest
-) -> NDArray[np.float64]:
-    """Return uniform numbers, shape (T, H), by round and try."""
-    shape = request.num_rounds, request.num_tries
-    seed = policy.seed_in(joined.announced)
-    if seed is not None:
-        return simulated_draws(seed, policy.alias, request.first_round, *shape)
-    return private_draws(shape[0] * shape[1]).reshape(shape)
 
 
 def _decrypted(joined: Membership, keys: bytes, total: bytes) -> NDArray[np.int64] | None:

@@ -21,11 +21,10 @@ from dubhe_flwr.errors import (
 from dubhe_flwr.protocol.log import warn_once
 from dubhe_flwr.protocol.node.enter import appoint, join, register
 from dubhe_flwr.protocol.node.guards import spend_day
-from dubhe_flwr.protocol.node.member import open_sum
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, where_raised
 from dubhe_flwr.protocol.node.round import determine, participate
-from dubhe_flwr.protocol.node.settle import settle
+from dubhe_flwr.protocol.node.settle import open_sum, settle
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.codec import Fields, Message
 from dubhe_flwr.protocol.wire.envelope import Envelope, read_request

@@ -1,4 +1,7 @@
-"""A node's part in settling the rule: it reads each sum once, and contributes to the next one."""
+"""A node's part in settling the rule: it reads each sum once, and contributes to the next one.
+
+A member of the committee also opens each sum once.
+"""
 
 import secrets
 from dataclasses import replace
@@ -15,8 +18,38 @@ from dubhe_flwr.protocol.node.memory import Keep, Membership, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.vaults import SumName, Vault
-from dubhe_flwr.protocol.wire.messages import RuleSum, SettleReply, SettleRequest
+from dubhe_flwr.protocol.vaults.committee import Committee
+from dubhe_flwr.protocol.vaults.vault import Numbers
+from dubhe_flwr.protocol.wire.messages import (
+    OpenReply,
+    OpenRequest,
+    RuleSum,
+    SettleReply,
+    SettleRequest,
+)
 from dubhe_flwr.protocol.wire.terms import sum_name_of
+
+
+def open_sum(policy: NodePolicy, joined: Membership, request: OpenRequest, keep: Keep) -> OpenReply:
+    """Open each sum of the epoch once."""
+    registered, rule, vault = registration_of(joined), joined.terms.rule, joined.terms.vault
+    if joined.member is None or not isinstance(vault, Committee):
+        raise RefusedError("This node is not a member of a committee.")
+    if request.number >= rule.num_sums(joined.terms.frame):
+        raise RefusedError("The rule needs no further sum.")
+    sum_name = sum_name_of(request.number)
+    member = vault.check_open(joined.member, registered.keys, sum_name, request)
+    keep(replace(joined, member=member))
+    num_clients = sum(byte.bit_count() for byte in request.covered)
+    _, deviations = population_and_noise(
+        joined, request.number, num_clients, member.num_registered, member.num_joined
+    )
+    noise: Numbers | None = None
+    if deviations is not None and policy.seed_in(joined.announced) is not None:
+        noise = simulated_noise(joined, deviations, request.number, member.place)
+    elif deviations is not None:
+        noise = vault.own_noise(member, request, deviations)
+    return vault.release(member, member.group, sum_name, request, noise)
 
 
 def settle(

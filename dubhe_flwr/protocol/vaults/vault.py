@@ -134,10 +134,7 @@ class Vault(ABC):
         return _state_cipher(secret).encrypt(_NONCE, seat.state, None)
 
     def opened_state(self, request: RegisterRequest, secret: bytes) -> bytes:
-        """Return what `sealed_state` sealed; empty if it is not needed.
-
-        Raises `SealError` if it does not open.
-        """
+        """Return what `sealed_state` sealed, if any; raises `SealError` if it does not open."""
         if self.announced.continues is None:
             return b""
         try:

@@ -1,7 +1,4 @@
-"""The request that announces an epoch's parameters, and the reasons for which a node declines it.
-
-`messages` has the reply.
-"""
+"""The request that announces an epoch's parameters, and why a node may decline it."""
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -95,10 +92,7 @@ class JoinRequest(Message):
         return self.num_participants <= num_registered - self.min_cohort
 
     def least_clients(self, num_joined: int) -> int:
-        """Return the fewest clients that a sum of the rule may cover: half of those that joined.
-
-        It covers at least `min_cohort` clients in any case.
-        """
+        """Return the fewest clients of a sum: `min_cohort`, or if it is more, half of the nodes."""
         return max(self.min_cohort, -(-num_joined // 2))
 
 

@@ -42,11 +42,6 @@ class Stage(StrEnum):
     DETERMINE = "determine"
 
 
-def _require_signature(signature: bytes | None) -> None:
-    fits = signature is None or len(signature) == SIGNATURE_BYTES
-    require(fits, f"A signature must have {SIGNATURE_BYTES} bytes.")
-
-
 def _require_alias(alias: str) -> None:
     """Refuse an alias that is empty, too long, or could garble a log line."""
     fits = 0 < len(alias.encode(errors="replace")) <= _MAX_ALIAS_BYTES
@@ -96,15 +91,13 @@ class JoinReply(Message):
         require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key must have 32 bytes.")
         fits = self.num_examples is None or 1 <= self.num_examples < MAX_SAMPLES
         require(fits, "There must be from 1 to 2^42 samples.")
-        _require_signature(self.signature)
+        fits = self.signature is None or len(self.signature) == SIGNATURE_BYTES
+        require(fits, f"A signature must have {SIGNATURE_BYTES} bytes.")
 
 
 @dataclass(frozen=True, slots=True)
 class AppointRequest(Message):
-    """Asks a node to be an opener of the epoch: its agent, or a member of its committee.
-
-    It shows the node who joined.
-    """
+    """Asks a node to be an opener, the agent or a member of the committee; shows who joined."""
 
     roster: Roster
     openers: tuple[int, ...]  # positions of the openers' keys

@@ -35,7 +35,9 @@ class Terms:
         largest_weight = LARGEST_WEIGHT if announced.weighted else 1.0
         continues, most = announced.continues is not None, announced.max_clients
         self.frame = Frame(num_classes, most, largest_weight, continues)
-        self.num_members = _members_that_add_noise(announced, self.rule)
+        # Members add noise, and in a simulation in the clear, the nodes in their place.
+        plays_committee = announced.in_the_clear and has_committee(self.rule, announced.has_agent)
+        self.num_members = COMMITTEE_SIZE if announced.has_committee or plays_committee else 0
         if continues and not self.rule.can_continue(self.population(most, most)):
             raise RefusedError("The rule cannot continue an earlier registration period.")
         # Otherwise a server could keep a node busy forever, counting slots or making a key.
@@ -97,12 +99,6 @@ def _check_rule(rule: Rule, frame: Frame, fields: Mapping[str, Slots]) -> None:
         raise SettingsError("The rule has more than one sum, so it also needs settlement_slots.")
     if rule.vault not in {VaultName.PAILLIER, VaultName.COMMITTEE}:  # one node would open its sums
         raise SettingsError(f"The rule's vault={rule.vault!r} must be 'paillier' or 'committee'.")
-
-
-def _members_that_add_noise(announced: JoinRequest, rule: Rule) -> int:
-    """Return the number of committee members that add noise, also in a simulation of them."""
-    plays_committee = announced.in_the_clear and has_committee(rule, announced.has_agent)
-    return COMMITTEE_SIZE if announced.has_committee or plays_committee else 0
 
 
 def has_committee(rule: Rule, has_agent: bool) -> bool:

@@ -42,10 +42,7 @@ class Appoint(Awaiting):
     def begin(
         cls, context: Context, joined: JoinedNodes
     ) -> tuple[Context, "Appoint | ReadyToRegister | Join"]:
-        """Ask the openers for a key, and for the state of the epoch continued, if any.
-
-        A simulation in the clear needs no key.
-        """
+        """Ask the openers for a key, and for the state of the epoch continued, if any."""
         if joined.announced.in_the_clear and not joined.is_continued:
             # Use up a sequence number, as an encrypted simulation does, so that the next join
             # request has the same number in both.
