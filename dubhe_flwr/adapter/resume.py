@@ -14,8 +14,7 @@ from dubhe_flwr.adapter.messages import log
 from dubhe_flwr.adapter.wrapped import kept_state, restore_state
 from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.protocol import Plan
-from dubhe_flwr.protocol.saved import check_saved
-from dubhe_flwr.protocol.selector import Selector
+from dubhe_flwr.protocol.selector import Selector, check_saved
 
 STATE_VERSION: Final = 1
 """Version of the format of `Run.state_dict` and of checkpoints."""

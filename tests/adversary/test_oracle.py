@@ -20,7 +20,7 @@ from protocol.nodes import (
 from dubhe_flwr.errors import ProtocolError, RefusedError
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
-from dubhe_flwr.protocol.node import guards
+from dubhe_flwr.protocol.node.round import settled
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest
 
 INVALID_SUM = r"^The sum is not valid\.$"
@@ -54,7 +54,7 @@ def test_a_forged_sum_ends_the_epoch_for_the_node(exchange: int, forge: Change) 
     with pytest.raises(
         RefusedError, match="too few sums of this registration period, or refused one"
     ):
-        guards.settled(joined(nodes, node_id))  # so it cannot be an agent either
+        settled(joined(nodes, node_id))  # so it cannot be an agent either
     for request in (honest, forged):
         later = {**request, "sequence": 50}
         refuses(

@@ -12,7 +12,7 @@ from protocol.federation import Federation, dubhe, encrypted, joined, registered
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol import NodeFailure, Plan, StageReport
 from dubhe_flwr.protocol.coordinator.context import Awaiting, CoordinatorState
-from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound
+from dubhe_flwr.protocol.coordinator.epoch import DeterminedRound
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine
 from dubhe_flwr.protocol.vaults import SumName
 

@@ -66,8 +66,7 @@ from dubhe_flwr.protocol.coordinator.stages.refused import (
 from dubhe_flwr.protocol.coordinator.stages.register import Register
 from dubhe_flwr.protocol.coordinator.stages.settle import Settle
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies
-from dubhe_flwr.protocol.saved import check_saved
-from dubhe_flwr.protocol.selector import Selector
+from dubhe_flwr.protocol.selector import Selector, check_saved
 from dubhe_flwr.protocol.settings import Settings
 
 

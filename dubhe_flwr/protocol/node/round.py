@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from dubhe_flwr.core.determination import scores_of
 from dubhe_flwr.core.randomness import private_draws, simulated_draws
 from dubhe_flwr.errors import DecryptionError, RefusedError
-from dubhe_flwr.protocol.node.guards import INVALID_SUM, settled, spend_sums
 from dubhe_flwr.protocol.node.memory import Keep, LabelBudget, Membership, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing
+from dubhe_flwr.protocol.node.settle import INVALID_SUM, registration_of
 from dubhe_flwr.protocol.rules.rule import Rule
 from dubhe_flwr.protocol.vaults import SumName
+from dubhe_flwr.protocol.wire.announced import sums_per_agent
 from dubhe_flwr.protocol.wire.draws import write_draws
 from dubhe_flwr.protocol.wire.messages import (
     DetermineReply,
@@ -23,6 +24,17 @@ from dubhe_flwr.protocol.wire.messages import (
     ParticipateRequest,
 )
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
+
+
+def settled(joined: Membership) -> Registration:
+    """Return the node's registration; refuse unless the sums that it read settled the rule."""
+    registered = registration_of(joined)
+    if not registered.is_settled:
+        raise RefusedError(
+            "The rule is not settled: this node has read too few sums of this registration "
+            "period, or refused one."
+        )
+    return registered
 
 
 def participate(
@@ -58,6 +70,14 @@ def _probability(joined: Membership, registered: Registration) -> tuple[float, L
     if budget.keeps_probability:
         return min(1.0, budget.probability * share), budget
     return latest, budget.drawn(latest / share)
+
+
+def spend_sums(registered: Registration, num_sums: int) -> Registration:
+    """Charge sums to the agent's budget; refuse if it is spent."""
+    spent = registered.num_sums + num_sums
+    if spent > sums_per_agent(registered.num_registered):
+        raise RefusedError("This node decrypts no more sums in this registration period.")
+    return replace(registered, num_sums=spent)
 
 
 def determine(

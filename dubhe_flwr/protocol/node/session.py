@@ -20,8 +20,7 @@ from dubhe_flwr.errors import (
 )
 from dubhe_flwr.protocol.log import warn_once
 from dubhe_flwr.protocol.node.enter import appoint, join, register
-from dubhe_flwr.protocol.node.guards import spend_day
-from dubhe_flwr.protocol.node.memory import Keep, Membership, Memory
+from dubhe_flwr.protocol.node.memory import Allowance, Keep, Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, where_raised
 from dubhe_flwr.protocol.node.round import determine, participate
 from dubhe_flwr.protocol.node.settle import open_sum, settle
@@ -50,6 +49,22 @@ _ANSWERS: Final[dict[type, Callable[[NodePolicy, Membership, Any, Keep], Message
     DetermineRequest: determine,
 }
 """The function that answers each request in an epoch that the node has joined."""
+
+
+def spend_day(
+    policy: NodePolicy, allowance: Allowance, today: int, num_epochs: int = 0, num_draws: int = 0
+) -> Allowance:
+    """Charge a request to the owner's daily limits, which do not bind a simulated node."""
+    if allowance.day != today:
+        allowance = Allowance(today)
+    num_epochs, num_draws = allowance.num_epochs + num_epochs, allowance.num_draws + num_draws
+    allowance = Allowance(today, num_epochs, num_draws)
+    spent = num_epochs > policy.max_epochs_per_day or num_draws > policy.max_draws_per_day
+    if spent and not policy.simulated:
+        raise DailyLimitError(
+            "This node has reached its owner's max_epochs_per_day or max_draws_per_day."
+        )
+    return allowance
 
 
 class ClientSession:

@@ -6,6 +6,7 @@ A member of the committee also opens each sum once.
 import secrets
 from dataclasses import replace
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from dubhe_flwr.core.randomness import gaussian, generator, seed_of
 from dubhe_flwr.errors import DubheError, RefusedError, UnprovenError
 from dubhe_flwr.protocol.log import warn_once
-from dubhe_flwr.protocol.node.guards import INVALID_SUM, registration_of
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
@@ -28,6 +28,15 @@ from dubhe_flwr.protocol.wire.messages import (
     SettleRequest,
 )
 from dubhe_flwr.protocol.wire.terms import sum_name_of
+
+INVALID_SUM: Final = "The sum is not valid."  # must not say which check failed
+
+
+def registration_of(joined: Membership) -> Registration:
+    """Return the node's registration; refuse if it has not registered."""
+    if joined.registered is None:
+        raise RefusedError("This node has not registered in this registration period.")
+    return joined.registered
 
 
 def open_sum(policy: NodePolicy, joined: Membership, request: OpenRequest, keep: Keep) -> OpenReply:

@@ -1,6 +1,6 @@
 """Tests of a round of an epoch: who replaces nodes that left."""
 
-from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound
+from dubhe_flwr.protocol.coordinator.epoch import DeterminedRound
 
 REGISTERED = (905, 2**63 + 2, 2**63 + 4, 17, 2**63 + 6, 5, 2**63 + 8, 88, 12)
 READY = DeterminedRound(

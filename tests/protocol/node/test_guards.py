@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.protocol.node.guards import spend_day, spend_sums
 from dubhe_flwr.protocol.node.memory import Allowance, Membership, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.node.round import spend_sums
+from dubhe_flwr.protocol.node.session import spend_day
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 
 ANNOUNCED = JoinRequest(

@@ -19,8 +19,7 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, Plan, Replies, StageReport
 from dubhe_flwr.protocol.replies import accept_replies, alias_order
-from dubhe_flwr.protocol.saved import check_saved
-from dubhe_flwr.protocol.selector import Selector
+from dubhe_flwr.protocol.selector import Selector, check_saved
 from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage

@@ -8,8 +8,7 @@ import numpy as np
 from dubhe_flwr.core.determination import far_apart, fill_or_trim
 from dubhe_flwr.core.randomness import generator, shuffled
 from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
-from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, DrawnRound
+from dubhe_flwr.protocol.coordinator.epoch import DeterminedRound, DrawnRound, Epoch
 from dubhe_flwr.protocol.coordinator.stages.participate import DrawsTaken
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies

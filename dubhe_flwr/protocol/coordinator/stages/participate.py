@@ -9,9 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
-from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.epoch import (
+    DeterminedRound,
+    DrawnRound,
+    Epoch,
+    drawn_rounds,
+)
 from dubhe_flwr.protocol.coordinator.renewal import end_of, num_tries_of
-from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, DrawnRound, drawn_rounds
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
 from dubhe_flwr.protocol.replies import accept_replies

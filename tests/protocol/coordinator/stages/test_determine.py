@@ -15,8 +15,7 @@ from dubhe_flwr.core.distribution import fixed_point_distribution as fixed_point
 from dubhe_flwr.core.distribution import with_square
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol import Batch, Plan
-from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, DrawnRound
+from dubhe_flwr.protocol.coordinator.epoch import DeterminedRound, DrawnRound, Epoch
 from dubhe_flwr.protocol.coordinator.stages.determine import agent_of, with_tries
 from dubhe_flwr.protocol.coordinator.stages.participate import Participate
 
