@@ -147,7 +147,7 @@ def test_a_node_loads_nothing_of_the_server() -> None:
     )
     loaded = {name for name in ran.stdout.split() if name.startswith("dubhe_flwr.")}
     adapter = {"_compat", "durable", "messages", "signatures"}
-    rooms = {"coordinator", "replies", "saved", "selector", "settings", "simulated_nodes"}
+    rooms = {"coordinator", "replies", "selector", "settings", "simulated_nodes"}
     own = {name.split(".")[2] for name in loaded if name.startswith("dubhe_flwr.adapter.")}
     assert own == adapter
     assert not {name.split(".")[2] for name in loaded if name.count(".") > 1} & rooms

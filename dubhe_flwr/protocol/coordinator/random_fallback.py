@@ -20,21 +20,12 @@ def planned_at_random(
     """Choose K nodes at random for a round that failed, if `on_failure` is "random".
 
     They are chosen from the eligible nodes that did not decline. Nodes that said they are willing
-    in this round come first, since the others may be unreachable.
+    in this round come first, since the others may be unreachable. `context` and `epoch` are from
+    before the step that failed; a `GivenUpError` carries newer ones.
 
-    Parameters
-    ----------
-    context, epoch
-        The state of the round before the step that failed. A `GivenUpError` carries newer values.
-    error : DubheError
-        Why it failed.
-
-    Raises
-    ------
-    DubheError
-        The same error if `on_failure` is "raise". A `SettingsError` in any case, since later rounds
-        would raise it again. A `QuorumError` if `on_failure` is "raise" and the round was given up,
-        or if all nodes declined for a reason that the operator has to fix.
+    If `on_failure` is "raise", raises the error, or a `QuorumError` with the round's notes if the
+    round was given up. In any case, raises a `SettingsError`, since later rounds would raise it
+    again, and a `QuorumError` if all nodes declined for a reason that the operator has to fix.
     """
     raises = context.settings.on_failure == "raise"
     if isinstance(error, GivenUpError):
