@@ -16,13 +16,12 @@ an outcome, whose class decides what comes next, or a stage that has sent a batc
 | `Appoint` | `ReadyToRegister` | `Register` |
 | `Register` | `RegisteredNodes` | `Open` |
 | `Open` | `OpenedSum` | `Settle` |
-| `Open` | `OpenersLost`; also `Appoint`, `Register` | `Join`, again in the same round |
 | `Settle` | `RegisteredNodes`: the rule needs another sum | `Open` |
 | `Settle` | `DrawsTaken`: the rule is settled, and the nodes have drawn | `Determine` |
-| `Settle` | `Refused`: the nodes refuse the epoch | `Join`, again in the same round |
 | `Participate` | `DrawsTaken` | `Determine` |
-| `Participate` | `Refused` | `Join`, again in the same round |
 | `Determine` | `Epoch`, in which the round is determined | the plan, and rest |
+| `Appoint`, `Register`, `Open` | none: an opener has failed | `Join`, again in the same round |
+| `Settle`, `Participate` | none: the nodes refuse the epoch | `Join`, again in the same round |
 | `Appoint` | none: too few nodes know the last state | `Join`, again in the same round |
 
 A stage that has nothing to ask returns its outcome from ``begin``: `Appoint` in a simulation in the
@@ -57,12 +56,6 @@ from dubhe_flwr.protocol.coordinator.stages.determine import Determine
 from dubhe_flwr.protocol.coordinator.stages.join import Join
 from dubhe_flwr.protocol.coordinator.stages.open import Open, OpenedSum
 from dubhe_flwr.protocol.coordinator.stages.participate import DrawsTaken, Participate
-from dubhe_flwr.protocol.coordinator.stages.refused import (
-    OpenersLost,
-    Refused,
-    begin_anew,
-    with_other_openers,
-)
 from dubhe_flwr.protocol.coordinator.stages.register import Register
 from dubhe_flwr.protocol.coordinator.stages.settle import Settle
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies
@@ -109,8 +102,6 @@ _NEXT: Final[Mapping[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
     OpenedSum: Settle.begin,
     DrawsTaken: Determine.begin,
     Epoch: _plan,
-    Refused: begin_anew,
-    OpenersLost: with_other_openers,
 }
 """What follows each outcome: the last column of the table at the top of this module."""
 

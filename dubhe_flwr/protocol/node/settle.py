@@ -19,7 +19,6 @@ from dubhe_flwr.protocol.node.policy import NodePolicy, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.vaults import SumName, Vault
 from dubhe_flwr.protocol.vaults.committee import Committee
-from dubhe_flwr.protocol.vaults.vault import Numbers
 from dubhe_flwr.protocol.wire.messages import (
     OpenReply,
     OpenRequest,
@@ -53,7 +52,7 @@ def open_sum(policy: NodePolicy, joined: Membership, request: OpenRequest, keep:
     _, deviations = population_and_noise(
         joined, request.number, num_clients, member.num_registered, member.num_joined
     )
-    noise: Numbers | None = None
+    noise = None
     if deviations is not None and policy.seed_in(joined.announced) is not None:
         noise = simulated_noise(joined, deviations, request.number, member.place)
     elif deviations is not None:

@@ -132,16 +132,14 @@ class Committee(KeyedVault):
             raise RefusedError("The sum, or the list of nodes in it, has the wrong size.")
         if sum_name.number != member.num_opened:
             raise RefusedError("A member opens each sum once, in order.")
-        bits = np.unpackbits(np.frombuffer(request.covered, np.uint8))
-        if bits[member.num_joined :].any():
+        bits = int.from_bytes(request.covered)
+        if bits & ((1 << (8 * size - member.num_joined)) - 1):
             raise RefusedError("The sum covers nodes that did not join.")
-        num_clients = int(bits.sum())
+        num_clients = bits.bit_count()
         if num_clients < self.announced.least_clients(member.num_joined):
             raise RefusedError(f"A sum over {num_clients} of {member.num_joined} nodes is refused.")
-        if member.covered:
-            before = np.unpackbits(np.frombuffer(member.covered, np.uint8))
-            if (bits > before).any():
-                raise RefusedError("The sum covers nodes that were not in the previous one.")
+        if member.covered and bits & ~int.from_bytes(member.covered):
+            raise RefusedError("The sum covers nodes that were not in the previous one.")
         group = keys[: pads.KEY_BYTES]  # it has read no sum before it opens the first one
         if sum_name.number:
             group = _bound(member.group, request.previous)

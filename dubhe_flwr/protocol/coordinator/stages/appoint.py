@@ -7,7 +7,7 @@ from dubhe_flwr.core.randomness import shuffled
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.join import Join
-from dubhe_flwr.protocol.coordinator.stages.refused import OpenersLost, start_afresh
+from dubhe_flwr.protocol.coordinator.stages.refused import start_afresh, with_other_openers
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.committee import CANDIDATES
@@ -60,9 +60,7 @@ class Appoint(Awaiting):
         context, batch = context.batch(joined.identity, Stage.APPOINT, asked)
         return context, cls(batch, joined, request)
 
-    def take(
-        self, context: Context, replies: Replies
-    ) -> tuple[Context, ReadyToRegister | OpenersLost]:
+    def take(self, context: Context, replies: Replies) -> tuple[Context, ReadyToRegister | Join]:
         """Take the key and the signatures."""
         joined, asked, vault = self.joined, self.asked, self.joined.terms.vault
         openers = tuple(self.batch.requests)
@@ -76,7 +74,7 @@ class Appoint(Awaiting):
         told, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
         if lost := tuple(node_id for node_id in openers if node_id not in told):
-            return context, OpenersLost(lost)
+            return with_other_openers(context, lost)
         return context, _ready(joined, asked, openers, list(told.values()))
 
 

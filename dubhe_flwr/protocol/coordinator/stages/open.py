@@ -7,7 +7,8 @@ import numpy as np
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import RegisteredNodes
-from dubhe_flwr.protocol.coordinator.stages.refused import OpenersLost
+from dubhe_flwr.protocol.coordinator.stages.join import Join
+from dubhe_flwr.protocol.coordinator.stages.refused import with_other_openers
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.committee import Committee
@@ -50,7 +51,7 @@ class Open(Awaiting):
         context, batch = context.batch(joined.identity, Stage.OPEN, asked)
         return context, cls(batch, registered)
 
-    def take(self, context: Context, replies: Replies) -> tuple[Context, OpenedSum | OpenersLost]:
+    def take(self, context: Context, replies: Replies) -> tuple[Context, OpenedSum | Join]:
         """Append the members' parts to the total."""
         registered = self.registered
         joined, last = registered.joined, registered.last_sum
@@ -65,7 +66,7 @@ class Open(Awaiting):
         told, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
         if lost := tuple(node_id for node_id in joined.committee if node_id not in told):
-            return context, OpenersLost(lost)
+            return with_other_openers(context, lost)
         parts = [told[node_id] for node_id in joined.committee]
         opened = replace(last, sums=vault.opened(last.sums, _covered(registered), parts))
         proofs = dict(zip(joined.replies, vault.proofs(parts), strict=True))

@@ -16,7 +16,8 @@ from dubhe_flwr.protocol.coordinator.epoch import (
     drawn_rounds,
 )
 from dubhe_flwr.protocol.coordinator.renewal import end_of, num_tries_of
-from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
+from dubhe_flwr.protocol.coordinator.stages.join import Join
+from dubhe_flwr.protocol.coordinator.stages.refused import begin_anew, is_refused
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.draws import read_draws, sizes_of
@@ -51,7 +52,7 @@ class Participate(AwaitingInEpoch):
         context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests, num_rounds)
         return context, cls(batch, epoch, request)
 
-    def take(self, context: Context, replies: Replies) -> tuple[Context, DrawsTaken | Refused]:
+    def take(self, context: Context, replies: Replies) -> tuple[Context, DrawsTaken | Join]:
         """Read the draws."""
         epoch, request = self.epoch, self.request
 
@@ -61,7 +62,7 @@ class Participate(AwaitingInEpoch):
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = with_unwilling(context.reported(report), request, accepted)
         if is_refused(context, report):
-            return context, Refused(report)
+            return begin_anew(context, report)
         epoch = replace(epoch, failed=frozenset(report.lost.get(ERROR_REPLY, ())))
         return accept_draws(context, epoch, request, accepted)
 

@@ -1,6 +1,6 @@
 """Replaces an epoch that nodes refuse, or whose agent or committee failed, in the same round."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Context
@@ -10,20 +10,6 @@ from dubhe_flwr.protocol.wire.messages import Stage
 
 _MAX_RENEWALS: Final = 6
 """How many epochs that failed are replaced in one round."""
-
-
-@dataclass(frozen=True)
-class Refused:
-    """The nodes refused the epoch; `report` covers the stage in which they did so."""
-
-    report: StageReport
-
-
-@dataclass(frozen=True)
-class OpenersLost:
-    """The agent or members of the committee do not answer, or nodes do not accept their keys."""
-
-    nodes: tuple[int, ...]  # those that failed
 
 
 def may_renew(context: Context) -> bool:
@@ -51,9 +37,12 @@ def start_afresh(context: Context) -> tuple[Context, Join]:
     return Join.begin(context.noted(note))
 
 
-def with_other_openers(context: Context, lost: OpenersLost) -> tuple[Context, Join]:
-    """Register again in the same round, with another agent or committee."""
-    names = context.named(lost.nodes)
+def with_other_openers(context: Context, lost: Sequence[int]) -> tuple[Context, Join]:
+    """Register again in the same round, with another agent or committee.
+
+    The openers in `lost` do not answer, or nodes do not accept their keys.
+    """
+    names = context.named(lost)
     context = context.with_run(needs_other_committee=True)
     if not may_renew(context):
         context.give_up(f"No sum can be opened; the last attempt failed because of {names}.", None)
@@ -62,14 +51,13 @@ def with_other_openers(context: Context, lost: OpenersLost) -> tuple[Context, Jo
     )
 
 
-def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
-    """Register again in the same round.
+def begin_anew(context: Context, report: StageReport) -> tuple[Context, Join]:
+    """Register again in the same round; `report` covers the stage in which nodes refused the epoch.
 
     If a node or a member of the committee may have lied, the next epoch takes half the number of
     nodes, and different ones if possible. That is the case only if nodes refused a sum: nodes that
     refuse to draw later must have forgotten the epoch.
     """
-    report = refused.report
     context = context.noted(
         f"{report.num_errors} of {report.sent} nodes refused at {report.stage}, so all "
         "nodes register again."

@@ -7,7 +7,12 @@ from functools import partial
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import RegisteredNodes
 from dubhe_flwr.protocol.coordinator.stages.appoint import ReadyToRegister
-from dubhe_flwr.protocol.coordinator.stages.refused import OpenersLost, may_renew, with_complaints
+from dubhe_flwr.protocol.coordinator.stages.join import Join
+from dubhe_flwr.protocol.coordinator.stages.refused import (
+    may_renew,
+    with_complaints,
+    with_other_openers,
+)
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies, StageReport
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.vaults.keyed import UNUSABLE_KEY
@@ -27,9 +32,7 @@ class Register(Awaiting):
         context, batch = context.batch(ready.joined.identity, Stage.REGISTER, ready.requests)
         return context, cls(batch, ready)
 
-    def take(
-        self, context: Context, replies: Replies
-    ) -> tuple[Context, RegisteredNodes | OpenersLost]:
+    def take(self, context: Context, replies: Replies) -> tuple[Context, RegisteredNodes | Join]:
         """Add up the registrations, unless the agent or the committee has failed."""
         joined, public = self.ready.joined, self.ready.public
         terms = joined.terms
@@ -44,7 +47,7 @@ class Register(Awaiting):
         accepted, report = accept_replies(self.batch, replies, refuse)
         context, lost = self._lost(context, accepted, replies, report)
         if lost:
-            return context.reported(report), OpenersLost(lost)
+            return with_other_openers(context.reported(report), lost)
         # Check both as one vector, so that a node counts with both or with neither.
         vectors = {
             n: reply.registration + (reply.distribution or b"") for n, reply in accepted.items()

@@ -13,6 +13,7 @@ from typing import Final
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch, RegisteredNodes
 from dubhe_flwr.protocol.coordinator.renewal import num_rounds_of
+from dubhe_flwr.protocol.coordinator.stages.join import Join
 from dubhe_flwr.protocol.coordinator.stages.open import OpenedSum
 from dubhe_flwr.protocol.coordinator.stages.participate import (
     DrawsTaken,
@@ -21,7 +22,7 @@ from dubhe_flwr.protocol.coordinator.stages.participate import (
     refused_draws,
     with_unwilling,
 )
-from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused, with_complaints
+from dubhe_flwr.protocol.coordinator.stages.refused import begin_anew, is_refused, with_complaints
 from dubhe_flwr.protocol.plan import Replies, StageReport
 from dubhe_flwr.protocol.replies import DAYS_LIMIT, accept_replies
 from dubhe_flwr.protocol.vaults.committee import UNPROVEN
@@ -61,7 +62,7 @@ class Settle(Awaiting):
 
     def take(
         self, context: Context, replies: Replies
-    ) -> tuple[Context, RegisteredNodes | DrawsTaken | Refused]:
+    ) -> tuple[Context, RegisteredNodes | DrawsTaken | Join]:
         """Add up the contributions; a node that misses an exchange leaves the epoch."""
         registered = self.registered
         terms = registered.joined.terms
@@ -86,7 +87,7 @@ class Settle(Awaiting):
         if is_refused(context, report, are_lied_to=are_lied_to):
             if committee := registered.joined.committee:
                 context = context.noted(f"The committee was {context.named(committee)}.")
-            return context.reported(report), Refused(report)
+            return begin_anew(context.reported(report), report)
         if has_complaints:
             context = context.with_run(needs_other_committee=True)
         vectors = {
