@@ -1,7 +1,7 @@
 """What the server knows about an epoch: who joined, who registered, and the rounds drawn."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,7 @@ from dubhe_flwr.protocol.wire.messages import (
     RuleSum,
 )
 from dubhe_flwr.protocol.wire.roster import Roster, alias_digest
-from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
+from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +48,13 @@ class JoinedNodes:
     @cached_property
     def roster(self) -> Roster:
         """What the openers are shown; has signatures if the server knows the keys."""
-        replies = self.replies.values()
+        replies, are_signed = self.replies.values(), self.announced.has_trusted_keys
         numbers = [reply.num_examples for reply in replies if reply.num_examples is not None]
-        roster = Roster(b"".join(reply.public_key for reply in replies), tuple(numbers) or None)
-        if not self.announced.has_trusted_keys:
-            return roster
-        return replace(
-            roster,
-            alias_digests=b"".join(alias_digest(reply.alias) for reply in replies),
-            signatures=b"".join(reply.signature or b"" for reply in replies),
+        return Roster(
+            b"".join(reply.public_key for reply in replies),
+            tuple(numbers) or None,
+            b"".join(alias_digest(reply.alias) for reply in replies) if are_signed else None,
+            b"".join(reply.signature or b"" for reply in replies) if are_signed else None,
         )
 
 
@@ -186,9 +184,3 @@ class Epoch:
         """Bound on what the noisy sums reveal about one client; None if sums are exact."""
         population = self.terms.population(self.num_registered, self.num_registered)
         return self.terms.rule.privacy(population, self.registration.last_sum.number + 1)
-
-    def sum_of_distributions(self, indices: Iterable[int]) -> bytes:
-        """Return the encrypted sum of ``p_l`` and ``||p_l||^2`` over the clients at `indices`."""
-        told, registered = self.registration, self.registered
-        vectors = (told.distributions[registered[index]] for index in indices)
-        return self.terms.vault.add_up(told.public, [DISTRIBUTION], vectors)

@@ -1,5 +1,6 @@
 """A node's part in starting an epoch: it joins, becomes an opener if asked, and registers."""
 
+import secrets
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -34,6 +35,7 @@ from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
 
 _FLOAT: Final = np.dtype(">f8")
 _LASTING: Final = b"dubhe lasting noise"
+_SEED_BYTES: Final = 16
 _ROUNDING: Final = 1e-9  # platforms may differ by less
 
 
@@ -55,8 +57,11 @@ def join(
     num_classes = None if counts is None else len(counts)
     told = counts if request.in_the_clear and policy.willing is None else None
     reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature, told)
+    # The seed of a node with pinned keys follows from its signing key. So it outlasts a run also
+    # without `state_dir`: a server that could start new runs to get new noise would average it.
     seed = b"" if policy.pinned is None else policy.pinned.secret(_LASTING)
-    memory = replace(memory, budget=memory.budget.seeded(seed))
+    seed = seed or memory.budget.lasting_seed or secrets.token_bytes(_SEED_BYTES)
+    memory = replace(memory, budget=replace(memory.budget, lasting_seed=seed))
     return reply, after_join(memory, header, request, counts, delivery_key.to_bytes())
 
 

@@ -6,7 +6,6 @@ from one run to the next.
 """
 
 import hashlib
-import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
@@ -43,7 +42,6 @@ with the default noise. With more noise a sum costs less, and would leave room f
 probabilities."""
 
 _NUMBER_BYTES: Final = 8
-_SEED_BYTES: Final = 16
 
 _VERSION: Final = 19
 _VERSION_KEY: Final = "version"
@@ -99,15 +97,6 @@ class LabelBudget(Hidden):
         digest = hashlib.sha256(repr(label_counts).encode()).digest()
         return self if digest == self.digest else self._of(digest, self.known())
 
-    def seeded(self, seed: bytes) -> "LabelBudget":
-        """Return the budget with this seed or, if it is empty, with one that stays the same.
-
-        The seed of a node with pinned keys follows from its signing key. So it outlasts a run also
-        without `state_dir`: a server that could start new runs to get new noise would average it.
-        """
-        seed = seed or self.lasting_seed or secrets.token_bytes(_SEED_BYTES)
-        return replace(self, lasting_seed=seed)
-
     def merged(self, other: "LabelBudget") -> "LabelBudget":
         """Combine two records of a node's budget: keep the larger amount spent."""
         known = self.known()
@@ -117,11 +106,6 @@ class LabelBudget(Hidden):
             known[key] = max(own_spent, spent), probability, taken_at
         merged = self._of(self.digest, known)
         return replace(merged, lasting_seed=self.lasting_seed or other.lasting_seed)
-
-    @property
-    def amounts(self) -> tuple[float, ...]:
-        """All amounts spent and probabilities, of these label counts and of others."""
-        return self.spent, self.probability, self.taken_at, *self.others_told
 
     def known(self) -> dict[bytes, _Told]:
         """Return what was spent, probability and taken_at, by the digest of the label counts."""
@@ -228,11 +212,12 @@ class Ledger(Hidden):
     def from_fields(cls, kept: Mapping[str, object]) -> "Ledger":
         """Return the ledger that was kept. Raises `MalformedMessageError` if it cannot be read."""
         ledger = _decoded(cls, kept)
-        budget, spent_today = ledger.budget, ledger.allowance
+        budget = ledger.budget
+        numbers = *astuple(ledger.allowance), budget.spent, budget.probability, budget.taken_at
         if (
             len(ledger.answered) % (EPOCH_ID_BYTES + _NUMBER_BYTES)
             or DIGEST_BYTES * len(budget.others_told) != 3 * len(budget.others)
-            or not all(0 <= each < inf for each in (*astuple(spent_today), *budget.amounts))
+            or not all(0 <= each < inf for each in (*numbers, *budget.others_told))
         ):
             raise MalformedMessageError("The ledger is damaged.")
         return ledger

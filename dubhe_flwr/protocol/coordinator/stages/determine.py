@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.announced import sums_per_agent
 from dubhe_flwr.protocol.wire.messages import DetermineReply, DetermineRequest, Stage
+from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 
 
 @dataclass(frozen=True)
@@ -129,9 +131,11 @@ def with_tries(
 
 
 def _request(epoch: Epoch, asked: Mapping[int, DeterminedRound]) -> DetermineRequest:
-    """Sum the encrypted ``p_l`` over each try in an agent's rounds."""
+    """Add up the hidden ``p_l`` and ``||p_l||^2`` over each try in an agent's rounds."""
+    add_up = partial(epoch.terms.vault.add_up, epoch.registration.public, [DISTRIBUTION])
+    vectors = list(epoch.registration.distributions.values())
     tries = [indices for task in asked.values() for indices in task.tries]
     return DetermineRequest(
-        sums=b"".join(epoch.sum_of_distributions(indices) for indices in tries),
+        sums=b"".join(add_up([vectors[index] for index in indices]) for indices in tries),
         num_tries=tuple(len(task.tries) for task in asked.values()),
     )
