@@ -73,10 +73,7 @@ class RegisteredNodes:
 
 @dataclass(frozen=True, slots=True)
 class DrawnRound:
-    """One round for which the nodes have drawn.
-
-    Nodes are given by their index in `Epoch.registered`.
-    """
+    """One round for which nodes have drawn; they are given by index in `Epoch.registered`."""
 
     decisions: NDArray[np.bool_]  # the nodes' own draws, shape (N, H)
     # Answered and willing, and eligible if the round is the one being planned; shape (N,).
@@ -86,10 +83,7 @@ class DrawnRound:
 
 @dataclass(frozen=True, slots=True)
 class DeterminedRound:
-    """A round whose participants are known.
-
-    Nodes are given by their index in `Epoch.registered`, in ascending order.
-    """
+    """A round whose participants are known; nodes are given by index, in order."""
 
     tries: tuple[tuple[int, ...], ...]  # K clients each
     available: tuple[int, ...]  # nodes that may train, also in place of one that has left
@@ -99,10 +93,9 @@ class DeterminedRound:
     def participants(
         self, registered: Sequence[int], eligible: frozenset[int], seed: int, server_round: int
     ) -> tuple[int, ...]:
-        """Return the node ids of the participants, after replacing nodes that are not eligible.
+        """Return the participants' node ids, ordered by alias, after replacing ineligible nodes.
 
         Replacements are drawn uniformly from the registered nodes that are willing and eligible.
-        The ids are ordered by alias.
         """
         chosen = self.tries[self.chosen]
         kept = [index for index in chosen if registered[index] in eligible]

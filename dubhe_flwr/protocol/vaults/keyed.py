@@ -28,14 +28,11 @@ UNUSABLE_KEY: Final = "The key does not open, or is not the one that was announc
 
 
 class KeyedVault(Vault):
-    """A vault for which openers make a key.
-
-    It has `num_openers`, whose keys must be among the first `num_candidates` of the trusted keys.
-    """
+    """A vault for which openers make a key."""
 
     sealed_key_bytes: int
     num_openers: ClassVar[int] = 1
-    num_candidates: ClassVar[float] = inf
+    num_candidates: ClassVar[float] = inf  # the openers' trusted keys have positions below this
 
     def __init__(self, announced: JoinRequest, fields: Mapping[str, Slots]) -> None:
         super().__init__(announced, fields)

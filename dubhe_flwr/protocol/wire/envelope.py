@@ -19,15 +19,11 @@ PROTOCOL_TAG: Final = f"dubhe/{PROTOCOL_VERSION}"
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The header that every message carries besides its body.
+    """The header that every message carries besides its body; a reply repeats its request's."""
 
-    The epoch's identity is random. `sequence` counts the server's batches within a run; a reply
-    repeats its request's number.
-    """
-
-    epoch: bytes
+    epoch: bytes  # its random identity
     stage: str
-    sequence: int
+    sequence: int  # counts the server's batches within a run
     version: int = PROTOCOL_VERSION
 
     def __post_init__(self) -> None:

@@ -105,14 +105,11 @@ class AppointRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class AppointReply(Message):
-    """An opener's consent; the first opener also sends the key that it made, sealed to each node.
-
-    An opener with pinned keys signs an `appointment_statement` for each node.
-    """
+    """An opener's consent; the first one also sends the key that it made, sealed to each node."""
 
     public: bytes = b""  # the modulus, or the digest of the group key
     sealed_keys: bytes = b""
-    signatures: bytes | None = None
+    signatures: bytes | None = None  # of an `appointment_statement` for each node, if it pins keys
     state: bytes | None = None  # how the last epoch ended, sealed by the first opener
 
     def __post_init__(self) -> None:
@@ -121,19 +118,15 @@ class AppointReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class RegisterRequest(Message):
-    """Asks a node to register: tells it who opens sums, with the key that is sealed for it.
-
-    In the clear, there is neither. If nodes are weighted, it carries the mean number of samples of
-    the nodes that joined.
-    """
+    """Asks a node to register: tells it who opens sums, with the key that is sealed for it."""
 
     num_joined: int
-    opener_keys: bytes = b""  # public halves of their keys for delivery
+    opener_keys: bytes = b""  # public halves of their keys for delivery; empty in the clear
     roster: bytes = b""  # its digest
     public: bytes = b""  # from the first opener, as in `AppointReply`
     sealed_key: bytes = b""
     signatures: bytes | None = None  # each opener's, in their order
-    mean_examples: float | None = None
+    mean_examples: float | None = None  # mean number of samples, if nodes are weighted
     state: bytes | None = None  # how the last epoch ended, sealed
 
     def __post_init__(self) -> None:
@@ -168,25 +161,19 @@ class OpenRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class OpenReply(Message):
-    """The member's part: its pads for these nodes minus its noise, sealed to the group.
+    """The member's part of a sum."""
 
-    With it comes a proof for each node that joined, which only this node can check.
-    """
-
-    sealed: bytes
-    proofs: bytes
+    sealed: bytes  # its pads for these nodes minus its noise, sealed to the group
+    proofs: bytes  # one for each node that joined, which only this node can check
 
 
 @dataclass(frozen=True, slots=True)
 class RuleSum(Message):
-    """The hidden sum of the nodes' last contributions.
-
-    The sums of an epoch are numbered from 0, which is the sum of the registrations.
-    """
+    """The hidden sum of the nodes' last contributions."""
 
     sums: bytes
     num_clients: int
-    number: int
+    number: int  # counts the sums of an epoch from 0, the sum of the registrations
 
     def __post_init__(self) -> None:
         require(self.num_clients >= 1, "A sum must cover a client.")
@@ -214,15 +201,11 @@ class ParticipateRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class SettleRequest(Message):
-    """Sends nodes the rule's last sum.
-
-    They contribute to another sum or, if the rule is settled, draw. If a committee opened the sum,
-    each node also gets its members' proofs, which only it can check.
-    """
+    """Sends nodes the last sum; they contribute to another or, once the rule is settled, draw."""
 
     rule_sum: RuleSum
     draws: ParticipateRequest
-    proofs: bytes | None = None
+    proofs: bytes | None = None  # of a committee's members, which only this node can check
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,15 +218,11 @@ class ParticipateReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class SettleReply(Message):
-    """The node's hidden contribution to the next sum or, once the rule is settled, its draws.
-
-    A settled rule may report a finding to the operator, the same at every node. A node whose owner
-    allows no more draws today settles without drawing.
-    """
+    """The node's hidden contribution to the next sum or, once the rule is settled, its draws."""
 
     contribution: bytes | None = None
-    finding: tuple[float, ...] = ()
-    draws: ParticipateReply | None = None
+    finding: tuple[float, ...] = ()  # of the settled rule, for the operator; the same at every node
+    draws: ParticipateReply | None = None  # None also if its owner allows no more draws today
 
     def __post_init__(self) -> None:
         require(len(self.finding) <= _MAX_FINDING, "A finding must have at most 64 numbers.")
@@ -253,14 +232,10 @@ class SettleReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class DetermineRequest(Message):
-    """Asks an agent for the best try of some rounds.
+    """Asks an agent for the best try of some rounds."""
 
-    It carries the encrypted sums of ``p_l`` and ``||p_l||^2`` over the K clients of each try,
-    concatenated. `num_tries` has one number per round.
-    """
-
-    sums: bytes
-    num_tries: tuple[int, ...]
+    sums: bytes  # hidden sums of ``p_l`` and ``||p_l||^2`` over the K clients of each try
+    num_tries: tuple[int, ...]  # of each round
 
     def __post_init__(self) -> None:
         fits = len(self.num_tries) > 0 and min(self.num_tries) >= 1
