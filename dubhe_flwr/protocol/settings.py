@@ -161,10 +161,7 @@ class Settings:
         return self.min_cohort if self.quorum is None else self.quorum
 
     def most_errors(self, num_nodes: int) -> float:
-        """Return how many of some nodes may complain before many of them do.
-
-        Even among a few nodes, a single one that lies is not many.
-        """
+        """Return how many of some nodes may complain before these are many; one never is."""
         return max(1.0, self.max_unregistered * num_nodes)
 
     def check_federation(self, num_nodes: int) -> None:
@@ -179,10 +176,7 @@ class Settings:
             )
 
     def remark(self, num_clients: int) -> str | None:
-        """Return a note if labels do not influence who volunteers among `num_clients` clients.
-
-        None if they do, or if all clients train.
-        """
+        """Return a note if not all clients train, and labels do not influence who volunteers."""
         announced = self.announced(0)  # no node learns this seed
         why = self.rule.remark(num_clients, self.num_participants)
         if why is None or num_clients <= self.num_participants:
@@ -202,10 +196,7 @@ class Settings:
         return self.rule.determination if self.determination is None else self.determination
 
     def announced(self, seed: int) -> JoinRequest:
-        """Return the request that asks nodes to join.
-
-        `seed` is the run's; only simulated nodes learn it.
-        """
+        """Return the request that asks nodes to join; only simulated nodes learn the run's seed."""
         return JoinRequest(
             rule=self.rule.name,
             rule_settings=self.rule.to_json(),

@@ -73,9 +73,7 @@ class LabelBudget(Hidden):
     """What a node's label counts have revealed, in all epochs, through sums and through draws.
 
     Each sum spends a part of the budget. Draws gradually reveal the probability P with which they
-    are made. So a node keeps P, relative to K / N, until its label counts have spent five times as
-    much of the budget as they had spent when it adopted this P, and at least five thirty-sixths.
-    This leaves room for three such probabilities, whatever the noise.
+    are made. So a node keeps P, relative to K / N, while `keeps_probability` is true.
 
     If label counts change and change back, their budget continues where it left off. This also
     holds if two runs at once balance different histograms of a node's data. Only digests of the
@@ -124,10 +122,7 @@ class LabelBudget(Hidden):
         return LabelBudget(digest, *told, others, tuple(others_told), self.lasting_seed)
 
     def charged(self, share: float) -> "LabelBudget":
-        """Return the budget after a sum that costs this share of it.
-
-        Once all of it is spent, the node's labels enter no sum, and the amount stays at 1.
-        """
+        """Return the budget after a sum that costs this share of it, or all that is left."""
         return replace(self, spent=min(1.0, self.spent + share))
 
     def is_spent(self, share: float) -> bool:

@@ -198,20 +198,12 @@ class Rule(ABC):
     def registration_slots(self, frame: Frame) -> Slots:
         """Return the shape of a node's registration.
 
-        Raises
-        ------
-        SettingsError
-            If the settings do not fit the number of classes.
+        Raises `SettingsError` if the settings do not fit the number of classes.
         """
 
     @abstractmethod
     def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:
-        """Return what a node registers.
-
-        Returns
-        -------
-        ndarray of int64, shape (Slots.number,)
-        """
+        """Return what a node registers: an ndarray of int64, shape (Slots.number,)."""
 
     @abstractmethod
     def settle(
@@ -337,12 +329,9 @@ RuleT = TypeVar("RuleT", bound=type[Rule])
 
 
 def register_rule(rule: RuleT) -> RuleT:
-    """Register a rule under its name: a class decorator.
+    """Register a rule under its name, as a class decorator.
 
-    Raises
-    ------
-    SettingsError
-        If another rule has that name.
+    Raises `SettingsError` if another rule has that name.
     """
     known = _RULES.setdefault(rule.name, rule)
     if repr(known) != repr(rule):  # a module may be loaded again
