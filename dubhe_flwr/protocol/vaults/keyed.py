@@ -6,6 +6,7 @@ registers. The key is sealed under the same statement, so it opens under no othe
 """
 
 import json
+import struct
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from dubhe_flwr.protocol.vaults.vault import Member, Seat, Vault
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.messages import AppointReply, AppointRequest, RegisterRequest
 from dubhe_flwr.protocol.wire.roster import PUBLIC_KEY_BYTES, split
-from dubhe_flwr.protocol.wire.statements import appointment_statement, check_roster
+from dubhe_flwr.protocol.wire.statements import check_roster, statement_of
 
 UNUSABLE_KEY: Final = "The key does not open, or is not the one that was announced."
 """A node's complaint about the first opener, which the server recognizes."""
@@ -171,9 +172,17 @@ class KeyedVault(Vault):
     def statement(
         self, epoch: bytes, request: RegisterRequest, recipient: bytes, place: int
     ) -> bytes:
-        """Return what the opener at this place signs for one recipient."""
-        shapes = self._shapes
-        return appointment_statement(epoch, self.announced, shapes, request, recipient, place)
+        """Return what an opener signs for one node: its request, without sealed key and signatures.
+
+        The first opener also seals its key to the node under this statement. `place` is the
+        position of the opener's key in `opener_keys`; only the first opener makes a key and seals a
+        state. `recipient` is the node's public delivery key, which is new in each epoch, so a
+        statement is worthless in another one.
+        """
+        made = (b"", b"") if place else (request.public, request.state or b"")
+        numbers = struct.pack(">qqd", request.num_joined, place, request.mean_examples or 0.0)
+        told = self._shapes, request.roster, request.opener_keys, numbers, *made, recipient
+        return statement_of(b"appointment", epoch, self.announced, *told)
 
     def _check_openers(self, openers: Sequence[object]) -> None:
         if not len(set(openers)) == len(openers) == self.num_openers:

@@ -109,7 +109,7 @@ class AppointReply(Message):
 
     public: bytes = b""  # the modulus, or the digest of the group key
     sealed_keys: bytes = b""
-    signatures: bytes | None = None  # of an `appointment_statement` for each node, if it pins keys
+    signatures: bytes | None = None  # of a `KeyedVault.statement` for each node, if it pins keys
     state: bytes | None = None  # how the last epoch ended, sealed by the first opener
 
     def __post_init__(self) -> None:

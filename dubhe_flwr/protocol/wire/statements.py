@@ -16,7 +16,6 @@ from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
-from dubhe_flwr.protocol.wire.messages import RegisterRequest
 from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, Roster, split
 
 
@@ -41,7 +40,8 @@ def parameters_digest(announced: JoinRequest) -> bytes:
     return hashlib.sha256(prefixed(*parts)).digest()
 
 
-def _statement(kind: bytes, epoch: bytes, announced: JoinRequest, *parts: bytes) -> bytes:
+def statement_of(kind: bytes, epoch: bytes, announced: JoinRequest, *parts: bytes) -> bytes:
+    """Return a statement of a kind, bound to the protocol, the epoch and its parameters."""
     digest = parameters_digest(announced)
     return prefixed(kind, PROTOCOL_TAG.encode(), epoch, digest, *parts)
 
@@ -55,28 +55,7 @@ def join_statement(
 ) -> bytes:
     """Return what a node signs when it joins: its delivery key, number of samples and alias."""
     number = struct.pack(">q", num_examples or 0)
-    return _statement(b"join", epoch, announced, public_key, number, alias_digest)
-
-
-def appointment_statement(  # noqa: PLR0917 - everything that the statement binds
-    epoch: bytes,
-    announced: JoinRequest,
-    shapes: bytes,
-    request: RegisterRequest,
-    recipient: bytes,
-    place: int,
-) -> bytes:
-    """Return what an opener signs for one node: its `request`, without sealed key and signatures.
-
-    The first opener also seals its key to the node under this statement. `place` is the position of
-    the opener's key in `opener_keys`; only the first opener makes a key and seals a state.
-    `recipient` is the node's public delivery key, which is new in each epoch, so a statement is
-    worthless in another one.
-    """
-    made = (b"", b"") if place else (request.public, request.state or b"")
-    numbers = struct.pack(">qqd", request.num_joined, place, request.mean_examples or 0.0)
-    told = request.roster, request.opener_keys, numbers, *made
-    return _statement(b"appointment", epoch, announced, shapes, *told, recipient)
+    return statement_of(b"join", epoch, announced, public_key, number, alias_digest)
 
 
 def check_roster(
