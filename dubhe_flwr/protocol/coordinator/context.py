@@ -7,6 +7,7 @@ return.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NoReturn
@@ -127,7 +128,11 @@ class Context:
         try:
             return context, vectors, add_up(vectors.values())
         except InvalidCiphertextError:
-            valid = {n: v for n, v in vectors.items() if _is_valid(add_up, v)}
+            valid: dict[int, bytes] = {}
+            for node_id, vector in vectors.items():
+                with suppress(InvalidCiphertextError):
+                    add_up([vector])
+                    valid[node_id] = vector
         report = report.without(vectors.keys() - valid, "invalid ciphertext")
         return self.summed(add_up, valid, report, what)
 
@@ -177,15 +182,6 @@ class Context:
             f"({lost}); {remedy(reports) or otherwise}.",
             epoch,
         )
-
-
-def _is_valid(add_up: Callable[[Iterable[bytes]], bytes], vector: bytes) -> bool:
-    """Return whether a vector can be added up."""
-    try:
-        add_up([vector])
-    except InvalidCiphertextError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)

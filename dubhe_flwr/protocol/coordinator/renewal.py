@@ -27,16 +27,12 @@ def end_of(settings: Settings, epoch: Epoch) -> int:
 
 
 def is_over(context: Context, epoch: Epoch) -> bool:
-    """Return whether nodes have to register again."""
-    has_ended = context.server_round >= end_of(context.settings, epoch)
-    return has_ended or _too_many_unregistered(context, epoch)
-
-
-def _too_many_unregistered(context: Context, epoch: Epoch) -> bool:
-    """Return whether too many nodes are new, or were lost while they registered.
+    """Return whether the epoch has ended, or too many nodes are new or failed to register.
 
     Lost nodes count only after a while, because a retry at once may fail for the same reason.
     """
+    if context.server_round >= end_of(context.settings, epoch):
+        return True
     settings, present, joined = context.settings, context.round.present, epoch.registration.joined
     counted = present - joined.left_out
     registered = counted.intersection(epoch.registered) - epoch.failed

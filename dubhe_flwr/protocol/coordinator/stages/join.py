@@ -13,7 +13,7 @@ from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.dropped_replies import NOT_SIGNED
 from dubhe_flwr.protocol.coordinator.epoch import JoinedNodes
 from dubhe_flwr.protocol.coordinator.sampling import committee_of, num_taken, registering, sample
-from dubhe_flwr.protocol.plan import Replies, StageReport
+from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.messages import JoinReply, Stage
@@ -65,8 +65,12 @@ class Join(Awaiting):
         """Take the nodes that join and agree on the number of classes."""
         checks = _Checks(self.batch.header.epoch, self.announced, context.settings.trusted)
         accepted, report = accept_replies(self.batch, replies, checks.refuse)
-        names = _names(accepted, context.run.aliases)
-        context = _recorded(context, checks, names, report)
+        known, present = context.run.aliases, context.round.present
+        names = _names(accepted, known)
+        context = context.reported(replace(report, aliases=checks.aliases)).with_run(
+            aliases={**{n: known[n] for n in known if n in present}, **names},
+            declined=(context.run.declined & present).difference(names) | checks.declined,
+        )
         context, num_classes, others = _of_one_length(context, accepted)
         run = context.run
         context = context.with_run(
@@ -132,18 +136,6 @@ class _Checks:
             return "public key of another node"
         self._public_keys.add(reply.public_key)
         return None
-
-
-def _recorded(
-    context: Context, checks: _Checks, names: Mapping[int, str], report: StageReport
-) -> Context:
-    """Return the context with the report, the connected nodes' aliases, and who declined."""
-    known, present = context.run.aliases, context.round.present
-    context = context.reported(replace(report, aliases=checks.aliases))
-    return context.with_run(
-        aliases={**{n: known[n] for n in known if n in present}, **names},
-        declined=(context.run.declined & present).difference(names) | checks.declined,
-    )
 
 
 def _names(accepted: Mapping[int, JoinReply], known: Mapping[int, str]) -> dict[int, str]:
