@@ -104,14 +104,13 @@ class Register(Awaiting):
     ) -> tuple[Context, tuple[int, ...]]:
         """Note complaints about the first opener, and return who failed."""
         openers = self.ready.openers
-        complaining: list[int] = []
-        if openers:
-            first, *others = openers
-            context, complaining = with_complaints(
-                context, first, UNUSABLE_KEY, "sealed no usable key for", replies, report
-            )
-            if not set(others).isdisjoint(complaining):  # no sum opens without the other members
-                return context, (first,)
+        if not openers:
+            return context, ()
+        context, complaining = with_complaints(
+            context, openers[0], UNUSABLE_KEY, "sealed no usable key for", replies, report
+        )
+        if not set(openers[1:]).isdisjoint(complaining):  # no sum opens without the other members
+            return context, openers[:1]
         if self._has_failed(context, accepted, report):
             return context, openers
         return (context.with_run(needs_other_committee=True) if complaining else context), ()
