@@ -74,17 +74,8 @@ class Member(Hidden):
 class Vault(ABC):
     """Hides the numbers of nodes, adds them up, and opens their sums.
 
-    Parameters
-    ----------
-    announced : JoinRequest
-        The announced parameters of the epoch.
-    fields : mapping of str to Slots
-        The shapes of the vectors to add up, by name.
-
-    Raises
-    ------
-    SettingsError
-        If the vault cannot hold such vectors.
+    `announced` has the parameters of the epoch, and `fields` the shapes of the vectors to add up,
+    by name. Raises `SettingsError` if the vault cannot hold such vectors.
     """
 
     def __init__(self, announced: JoinRequest, fields: Mapping[str, Slots]) -> None:
