@@ -79,12 +79,7 @@ class PlansAhead:
             return was_waiting and self._to_push <= 0
 
     def begin(
-        self,
-        plan: Plan,
-        last_round: int | None,
-        state: Any,
-        present: Present,
-        send: SendAhead,
+        self, plan: Plan, last_round: int | None, state: Any, present: Present, send: SendAhead
     ) -> None:
         """Plan what is due while a round's clients train.
 

@@ -8,19 +8,8 @@ from typing import Any
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from dubhe_flwr.adapter._compat import (
-    DAILY_LIMIT,
-    NO_ANSWER,
-    batch_size,
-    is_simulation_engine,
-)
-from dubhe_flwr.adapter.messages import (
-    STAGES,
-    from_records,
-    message_type,
-    stage_of,
-    to_records,
-)
+from dubhe_flwr.adapter._compat import DAILY_LIMIT, NO_ANSWER, batch_size, is_simulation_engine
+from dubhe_flwr.adapter.messages import STAGES, from_records, message_type, stage_of, to_records
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Batch, NodeFailure, Replies
 
@@ -49,10 +38,7 @@ def is_remote(grid: Grid) -> bool:
 
 
 def send_over_grid(
-    grid: Grid,
-    batch: Batch,
-    timeout: float | None,
-    is_over: Callable[[], bool] | None = None,
+    grid: Grid, batch: Batch, timeout: float | None, is_over: Callable[[], bool] | None = None
 ) -> Replies:
     """Send all requests of a batch and return the replies by node id.
 

@@ -14,12 +14,7 @@ import gmpy2
 import phe
 from phe.util import invert, mulmod, powmod
 
-from dubhe_flwr.errors import (
-    DecryptionError,
-    InvalidCiphertextError,
-    SealError,
-    SettingsError,
-)
+from dubhe_flwr.errors import DecryptionError, InvalidCiphertextError, SealError, SettingsError
 from dubhe_flwr.he.hidden import Hidden
 from dubhe_flwr.he.public_key import PublicKey, check_key_bits
 

@@ -95,9 +95,7 @@ class PinnedKeys(Hidden):
     __slots__ = ("_signing_key", "trusted")
 
     def __init__(
-        self,
-        signing_key: Ed25519PrivateKey,
-        trusted_keys: Iterable[Ed25519PublicKey] | TrustedKeys,
+        self, signing_key: Ed25519PrivateKey, trusted_keys: Iterable[Ed25519PublicKey] | TrustedKeys
     ) -> None:
         if not isinstance(signing_key, Ed25519PrivateKey):
             raise SettingsError(

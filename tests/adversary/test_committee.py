@@ -34,7 +34,6 @@ from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.memory import REMEMBERED_EPOCHS, Ledger, Memory
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.node.settle import _simulated_noise, own_of
-from dubhe_flwr.protocol.rules.prices import advanced
 from dubhe_flwr.protocol.rules.rule import Population
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.vaults import SumName
@@ -710,13 +709,13 @@ def test_a_registration_over_fewer_nodes_has_the_noise_of_all(
     for node_id in nodes.ids:
         set_policy(nodes, node_id, simulated=simulation is not None)
     alter(nodes, Stage.REGISTER, lost, nodes.ids[24:])
-    added, expected = noise_of_members(monkeypatch), []
+    added, expected, advanced = noise_of_members(monkeypatch), [], Prices.advanced
 
     def read(*args: Any) -> Any:
-        expected.append((args[2].num_clients, args[2].noise_in_sum))
+        expected.append((args[1].num_clients, args[1].noise_in_sum))
         return advanced(*args)
 
-    monkeypatch.setattr("dubhe_flwr.protocol.rules.prices.advanced", read)
+    monkeypatch.setattr(Prices, "advanced", read)
     nodes.play(1)
     of_all, of_covered = 30 / 14, 24 / 13  # N / V
     assert added[:3] == pytest.approx([2**18 * Prices.noise / 2 * of_all] * 3)

@@ -14,9 +14,6 @@ FEW_CLASSES: Final = 10
 def blurred(labels: Floats, weights: ArrayLike, lasting: ArrayLike) -> Floats:
     """Return ``w q``, where q is the label distribution closest to p plus the client's noise.
 
-    The noise stays the same as long as the client exists, so no number of answers reveals more
-    about p than q does.
-
     Parameters
     ----------
     labels : ndarray of float, shape (N, C)

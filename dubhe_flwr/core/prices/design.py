@@ -12,12 +12,7 @@ from dubhe_flwr.core.prices.blur import blurred
 from dubhe_flwr.core.prices.newton import Floats, Problem
 from dubhe_flwr.core.prices.scale import Scale, Target, opening_of
 from dubhe_flwr.core.prices.state import Opening, PriceState, SumAtPoint
-from dubhe_flwr.core.prices.synthetic import (
-    fitted,
-    lasting_noise,
-    synthetic_clients,
-    unexplained,
-)
+from dubhe_flwr.core.prices.synthetic import fitted, lasting_noise, synthetic_clients, unexplained
 from dubhe_flwr.errors import RefusedError
 
 _LEVELS: Final = 16
@@ -127,11 +122,7 @@ class PriceDesign:
         return np.append(np.full(self.num_classes, of_class), [self.sigma] * self.weighted)
 
     def values(
-        self,
-        state: PriceState,
-        labels: Floats,
-        weights: ArrayLike = 1.0,
-        lasting: ArrayLike = 0.0,
+        self, state: PriceState, labels: Floats, weights: ArrayLike = 1.0, lasting: ArrayLike = 0.0
     ) -> Floats:
         """Return what clients add to the next sum, one row per client.
 
@@ -224,12 +215,7 @@ class PriceDesign:
 
     @lru_cache(maxsize=8)  # noqa: B019 - holds few states; the nodes of a simulation share them
     def _for_draws(self, state: PriceState, num_clients: int) -> Floats:
-        """Return the prices for draws, at which V' clients volunteer instead of V.
-
-        Sums are taken for V volunteers, so that they stand out from their noise. With fewer
-        volunteers, fewer clients would need a P above 1, so prices can balance more. No sum is
-        taken at these prices: they minimise D over the same fitted synthetic clients.
-        """
+        """Return the prices for draws, at which V' clients volunteer instead of V."""
         fit = self._fit(state.opening, state.history, num_clients)
         dual = replace(fit, shares=num_clients / self.num_drawn * fit.shares)
         return _lowest(dual, np.array(state.point))

@@ -43,13 +43,7 @@ class FixedPoint:
 
     @classmethod
     def of(
-        cls,
-        num_classes: int,
-        max_clients: int,
-        largest: float,
-        sigma: float,
-        *,
-        opening: bool,
+        cls, num_classes: int, max_clients: int, largest: float, sigma: float, *, opening: bool
     ) -> Self:
         """Return the encoding of a sum; sigma is the standard deviation of the noise on P.
 

@@ -243,16 +243,15 @@ class Prices(Rule):
         num_clients = population.num_clients
         if not self.has_prices(population):
             return [Settled(min(1.0, population.num_participants / num_clients))] * len(owns)
-        design = self._design(population)
-        fixed_point = self._fixed_point(population.frame, opening=state is None)
-        prices = advanced(design, fixed_point, population, state, sums.tobytes())
+        prices = self.advanced(population, state, sums.tobytes())
         dithers = [own.rng.random() for own in owns]
         if not prices.settled and prices.num_sums < self.num_sums(population.frame):
             kept = prices.as_floats()
             return [Unsettled(t, kept) for t in self._contributions(owns, population, prices)]
-        labels, weights = self._weighted_distributions(owns)
-        lasting = self._lasting_noise(owns, population.frame)
-        found = design.probabilities(prices, labels, num_clients, weights, dithers, lasting=lasting)
+        labels, weights, lasting = self._known(owns, population.frame)
+        found = self._design(population).probabilities(
+            prices, labels, num_clients, weights, dithers, lasting=lasting
+        )
         renewed = prices.renewed().as_floats()
         return [Settled(probability, state=renewed) for probability in found.tolist()]
 
@@ -278,40 +277,39 @@ class Prices(Rule):
     ) -> list[NDArray[np.int64]]:
         """Return each node's contribution and noise, without its labels if its budget is spent."""
         design = self._design(population)
-        lasting = self._lasting_noise(owns, population.frame)
-        values = design.values(prices, *self._weighted_distributions(owns), lasting)
+        values = design.values(prices, *self._known(owns, population.frame))
         if any(silent := [own.is_silent for own in owns]):
             values[silent] = design.neutral(prices, population.num_clients)
         values *= self.has_prices(population)
-        noise, deviations = np.zeros(values.shape), self.deviations(population, prices.num_sums)
+        noise: ArrayLike = 0.0
+        deviations = self.deviations(population, prices.num_sums)
         if deviations is not None and population.noise_share:
             deviations *= population.noise_share**0.5
-            noise += [
-                gaussian(deviations, 1.0 - own.rng.random((2, deviations.size))) for own in owns
-            ]
+            uniform = (1.0 - own.rng.random((2, deviations.size)) for own in owns)
+            noise = [gaussian(deviations, each) for each in uniform]
         fixed_point = self._fixed_point(population.frame, opening=not prices.num_sums)
         return list(fixed_point.encode(values, noise))
 
-    def _weighted_distributions(
-        self, owns: Sequence[Own]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return ``w p`` of each node, shape (N, C), and the weights, capped at `heaviest`."""
+    def _known(
+        self, owns: Sequence[Own], frame: Frame
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], ArrayLike]:
+        """Return ``w p`` of each node, shape (N, C), its w, and its lasting noise.
+
+        The weights are capped at `heaviest`. The noise has deviation 1; it is 0 without a blur.
+        """
         weights = np.array([min(own.weight, self.heaviest) for own in owns])
         distributions = np.array([own.distribution for own in owns])
-        return weights[:, None] * distributions / FIXED_POINT_SCALE, weights
+        lasting: ArrayLike = 0.0
+        if self.blur(frame):
+            shape = 2, frame.num_classes
+            uniform = (generator(own.lasting_seed, "blur").random(shape) for own in owns)
+            lasting = [normal(*(1.0 - each)) for each in uniform]
+        return weights[:, None] * distributions / FIXED_POINT_SCALE, weights, lasting
 
     def blur(self, frame: Frame) -> float:
         """Return the standard deviation of the lasting noise on a node's shares; 0 for none."""
         is_needed = self.noise > 0.0 and frame.num_classes < FEW_CLASSES
         return _BLUR / frame.num_classes if is_needed else 0.0
-
-    def _lasting_noise(self, owns: Sequence[Own], frame: Frame) -> ArrayLike:
-        """Return each node's lasting noise, of deviation 1, shape (N, C); 0 without a blur."""
-        if not self.blur(frame):
-            return 0.0
-        shape = 2, frame.num_classes
-        uniform = (generator(own.lasting_seed, "blur").random(shape) for own in owns)
-        return [normal(*(1.0 - each)) for each in uniform]
 
     def describe(self, finding: Sequence[float] = ()) -> str:
         """Return the settings."""
@@ -336,16 +334,13 @@ class Prices(Rule):
         sizes = frame.num_classes, frame.max_clients, frame.largest_weight
         return FixedPoint.of(*sizes, self._sigma(frame), opening=opening)
 
-
-@lru_cache(maxsize=8)
-def advanced(
-    design: PriceDesign,
-    fixed_point: FixedPoint,
-    population: Population,
-    state: tuple[float, ...] | None,
-    sums: bytes,
-) -> PriceState:
-    """Return the state after a sum; the cache shares it between the nodes of a simulation."""
-    prices = PriceState() if state is None else design.restored(state)
-    means = fixed_point.means(np.frombuffer(sums, dtype=np.int64), population.num_clients)
-    return design.advance(prices, means, population.num_clients, population.noise_in_sum)
+    @lru_cache(maxsize=8)  # noqa: B019 - holds few states; the nodes of a simulation share them
+    def advanced(
+        self, population: Population, state: tuple[float, ...] | None, sums: bytes
+    ) -> PriceState:
+        """Return the state after a sum."""
+        design, num_clients = self._design(population), population.num_clients
+        prices = PriceState() if state is None else design.restored(state)
+        fixed_point = self._fixed_point(population.frame, opening=state is None)
+        means = fixed_point.means(np.frombuffer(sums, dtype=np.int64), num_clients)
+        return design.advance(prices, means, num_clients, population.noise_in_sum)

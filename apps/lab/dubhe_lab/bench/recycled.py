@@ -20,7 +20,7 @@ from dubhe_flwr.protocol import Batch, Fields, Stage
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.node.settle import decrypted_sum
-from dubhe_flwr.protocol.rules.prices import advanced
+from dubhe_flwr.protocol.rules.prices import Prices
 from dubhe_flwr.protocol.wire.announced import JoinRequest
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.draws import write_draws
@@ -95,7 +95,7 @@ class RecycledNodes:
         session, stage = self._sessions[index], str(request["stage"])
         if stage == Stage.REGISTER and self.num_real < len(self.ids):
             request = {**request, "opener-keys": self._agent_key}
-        for once in (decrypted_sum, advanced):  # as if each node ran in its own process
+        for once in (decrypted_sum, Prices.advanced):  # as if each node ran in its own process
             once.cache_clear()
         began = process_time()
         reply = session.handle(request)
