@@ -19,7 +19,11 @@ from dubhe_flwr.protocol.node.memory import Ledger
 StateDir = str | os.PathLike[str] | Callable[[Context], str | os.PathLike[str]]
 """A folder, or a function that finds it, for instance from the node config."""
 
-_DAMAGED: Final = (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
+_UNUSABLE: Final = "dubhe: state_dir=%s cannot be used (%s); repair or remove what is in it."
+_DAMAGED: Final = (
+    *(OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError),
+    MalformedMessageError,
+)
 
 Save = Callable[[Ledger], None]
 
@@ -38,32 +42,24 @@ def open_ledger(folder: Path, identity: str = "") -> Iterator[tuple[Ledger, Save
         not answer.
     """
     file = folder / ledger_name(identity)
-    try:
+    with _usable(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise _unusable(folder, error) from None
     owner = os.getpid()
     try:
-        _wait_for(descriptor, folder)
-        before = _read(file)
+        with _usable(folder):
+            lock(descriptor, waits=True)  # without a lock, two runs would lose counts
+            before = _read(file)
 
         def save(ledger: Ledger) -> None:
             if ledger != before:
-                _write(file, ledger)
+                with _usable(folder):
+                    _write(file, ledger)
 
         yield before, save
     finally:
         if os.getpid() == owner:  # not if `label_counts` forked a process, and that one ends
             release(descriptor)
-
-
-def _wait_for(descriptor: int, folder: Path) -> None:
-    """Wait until no other run holds the lock; a node needs one, or two runs would lose counts."""
-    try:
-        lock(descriptor, waits=True)
-    except OSError as error:
-        raise _unusable(folder, error) from None
 
 
 def ledger_name(identity: str) -> str:
@@ -74,12 +70,10 @@ def ledger_name(identity: str) -> str:
 def _read(file: Path) -> Ledger:
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
-        packed = {key: bytes.fromhex(value) for key, value in kept["packed"].items()}
-        return Ledger.from_fields({**kept["plain"], **packed})
     except FileNotFoundError:
         return Ledger()
-    except (*_DAMAGED, MalformedMessageError) as error:
-        raise _unusable(file.parent, error) from None
+    packed = {key: bytes.fromhex(value) for key, value in kept["packed"].items()}
+    return Ledger.from_fields({**kept["plain"], **packed})
 
 
 def _write(file: Path, ledger: Ledger) -> None:
@@ -87,19 +81,15 @@ def _write(file: Path, ledger: Ledger) -> None:
     fields = ledger.to_fields()
     packed = {key: value.hex() for key, value in fields.items() if isinstance(value, bytes)}
     plain: dict[str, Any] = {key: fields[key] for key in fields if key not in packed}
+    with replacing(file) as opened:
+        opened.write(json.dumps({"plain": plain, "packed": packed}).encode())
+
+
+@contextmanager
+def _usable(folder: Path) -> Iterator[None]:
+    """Log what is wrong with the folder, and raise an error that gives the server no details."""
     try:
-        with replacing(file) as opened:
-            opened.write(json.dumps({"plain": plain, "packed": packed}).encode())
-    except OSError as error:
-        raise _unusable(file.parent, error) from None
-
-
-def _unusable(folder: Path, error: Exception) -> RefusedError:
-    """Log what is wrong, and return an error that gives the server no details."""
-    log(
-        ERROR,
-        "dubhe: state_dir=%s cannot be used (%s); repair or remove what is in it.",
-        folder,
-        type(error).__name__,
-    )
-    return RefusedError("This node cannot use its state_dir; its log says why.")
+        yield
+    except _DAMAGED as error:
+        log(ERROR, _UNUSABLE, folder, type(error).__name__)
+        raise RefusedError("This node cannot use its state_dir; its log says why.") from None
