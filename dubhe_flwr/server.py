@@ -18,7 +18,7 @@ from flwr.server.strategy import Strategy
 from dubhe_flwr.adapter._compat import GridClient, num_rounds_of_callers
 from dubhe_flwr.adapter.selecting import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter.transport import NoticingGrid, is_remote, patience, send_over_grid
-from dubhe_flwr.adapter.wrapped import constant, given_only, training_all_nodes
+from dubhe_flwr.adapter.wrapped import given_only, overriding, training_all_nodes
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 
@@ -199,10 +199,5 @@ class SelectedClients(SimpleClientManager):
 
     def within(self, other: ClientManager) -> ClientManager:
         """Return a ClientManager with these clients that shares all else with another one."""
-        # Flower assigns methods to the object, so a method of the class would have no effect.
         names = ("clients", "num_available", "all", "wait_for", "sample", "__len__")
-        kind = type(other)
-        parts = {name: constant(getattr(self, name)) for name in names}
-        selected: Any = object.__new__(type(kind.__name__, (kind,), parts))
-        selected.__dict__ = vars(other)
-        return cast("ClientManager", selected)
+        return cast("ClientManager", overriding(other, {n: getattr(self, n) for n in names}))

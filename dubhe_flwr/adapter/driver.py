@@ -76,12 +76,16 @@ class SelectionDriver:
         self.expected_nodes = needed if options.expected_nodes is None else options.expected_nodes
         self.run = Run(wrapped, selector, options)
         self._own_eligible = own_eligible
+        self._reach: tuple[Callable[[], Sequence[int]], Send]  # list and reach this round's nodes
+        self.metrics: dict[str, int | float] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        """Go back to the beginning of a run, perhaps with other nodes."""
         self._nodes = SimulatedNodes()
         self._num_present = self.expected_nodes
         self._selected: set[str] = set()
-        self._ahead = PlansAhead(selector, options.stage_timeout)
-        self._reach: tuple[Callable[[], Sequence[int]], Send]  # list and reach this round's nodes
-        self.metrics: dict[str, int | float] = {}
+        self._ahead = PlansAhead(self.selector, self.options.stage_timeout)
         # Participants and metrics of each round: an app may have several under way.
         self._rounds: dict[int, tuple[Sequence[int], dict[str, int | float]]] = {}
 
@@ -100,14 +104,10 @@ class SelectionDriver:
         """
         run = self.run
         server_round = run.begin_round(_checked_round(server_round))
-        if run.plan is None:  # a run begins, perhaps with other nodes
-            self._nodes = SimulatedNodes()
-            self._num_present = self.expected_nodes
-            self._selected.clear()
-            self._rounds.clear()
+        if run.plan is None:  # a run begins
             warn_once.cache_clear()
             self.stop()
-            self._ahead = PlansAhead(self.selector, self.options.stage_timeout)
+            self._forget()
         self._reach = present, send
         if run.plan is None or len(present()) < self.selector.least_nodes:
             self._wait_for_nodes(present, patience)

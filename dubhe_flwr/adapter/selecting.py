@@ -14,13 +14,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 from dubhe_flwr.adapter.arguments import DubheArguments, Options
 from dubhe_flwr.adapter.driver import Eligible, SelectionDriver
 from dubhe_flwr.adapter.signatures import taking
-from dubhe_flwr.adapter.wrapped import (
-    check_privacy,
-    check_privacy_around,
-    check_wrapped,
-    constant,
-    layers,
-)
+from dubhe_flwr.adapter.wrapped import check_privacy_around, check_wrapped, layers, overriding
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
@@ -61,13 +55,12 @@ class Selecting(Generic[StrategyT]):
         self._wrap(strategy, selector, Options(**options))
 
     def _wrap(self, strategy: StrategyT, selector: Selector[Any], options: Options) -> None:
-        check_wrapped(strategy, self._configures)
         if not isinstance(selector, Selector):
             raise SettingsError(
                 f"selector={selector!r:.60} is not a Selector; pass an instance of a subclass "
                 "of dubhe_flwr.protocol.selector.Selector, or use Dubhe, which has its own."
             )
-        check_privacy(strategy, selector.num_participants)
+        check_wrapped(strategy, self._configures, selector.num_participants)
         for layer in layers(strategy):
             if isinstance(layer, Selecting):
                 raise SettingsError(
@@ -112,18 +105,14 @@ class Selecting(Generic[StrategyT]):
         return getattr(self._selecting(*self._methods_of_flower), name) if is_own_method else found
 
     def _selecting(self, *names: str) -> Any:
-        """Return an object that shares all attributes and methods with the wrapped strategy.
+        """Return the wrapped strategy, but with our methods of these names.
 
-        But it uses our methods of these names. To copy or pickle it means to do this with the
-        wrapped strategy, since its own class has no module.
+        To copy or pickle it means to do this with the wrapped strategy, since its own class has no
+        module.
         """
-        kind = type(self.strategy)
-        # Properties, since apps assign methods to an object, and these would come before a class's.
-        ours = {name: constant(getattr(self, name)) for name in names}
-        ours["__reduce_ex__"] = constant(lambda _protocol: (copy, (self.strategy,)))
-        selecting: Any = object.__new__(type(kind.__name__, (kind,), ours))
-        selecting.__dict__ = vars(self.strategy)
-        return selecting
+        ours = {name: getattr(self, name) for name in names}
+        ours["__reduce_ex__"] = lambda _protocol: (copy, (self.strategy,))
+        return overriding(self.strategy, ours)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute that only a wrapped strategy has, such as `evaluate_fn`, on it."""

@@ -41,10 +41,11 @@ def layers(strategy: Any) -> list[Any]:
     return found
 
 
-def check_wrapped(strategy: Any, method: str) -> None:
-    """Raise `SettingsError` for a strategy that cannot train the selected nodes.
+def check_wrapped(strategy: Any, method: str, num_participants: int) -> None:
+    """Raise `SettingsError` for a strategy that cannot train K selected nodes.
 
-    `method` is one that only strategies of the right API have.
+    `method` is one that only strategies of the right API have. If differential privacy is set up,
+    it must be for K clients; then log what selection means for epsilon.
     """
     kind = type(strategy)
     if isinstance(strategy, type):
@@ -62,13 +63,6 @@ def check_wrapped(strategy: Any, method: str) -> None:
             f"{kind.__name__} of {kind.__module__} has no {method}; dubhe_flwr.server wraps "
             "strategies of flwr.server, and dubhe_flwr.serverapp strategies of flwr.serverapp."
         )
-
-
-def check_privacy(strategy: Any, num_participants: int) -> None:
-    """Raise `SettingsError` if differential privacy is set up for a number of clients other than K.
-
-    If the number is K, log what selection means for epsilon.
-    """
     for layer in layers(strategy):
         _check_noise(layer, num_participants)
 
@@ -140,9 +134,17 @@ def call_start(start: Callable[..., Any], flowers: Any, *given: Any, **own: Any)
     return start(*given[:num_placed], **own)
 
 
-def constant(value: Any) -> property:
-    """Return a property with this value."""
-    return property(lambda _: value)
+def overriding(other: Any, methods: dict[str, Any]) -> Any:
+    """Return an object that shares everything with another one, except for some methods."""
+    kind = type(other)
+    # Flower and apps assign methods to an object. A property of its class comes before these.
+    ours = {
+        name: property(lambda _, own=own: own)  # type: ignore[misc]
+        for name, own in methods.items()
+    }
+    changed: Any = object.__new__(type(kind.__name__, (kind,), ours))
+    changed.__dict__ = vars(other)
+    return changed
 
 
 def min_available(strategy: Any) -> int:
