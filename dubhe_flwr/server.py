@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, cast
 
 from flwr.app import ArrayRecord
-from flwr.common import EvaluateIns, FitIns, FitRes, Parameters, Scalar
+from flwr.common import FitIns, FitRes, Parameters, Scalar
 from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 from flwr.server.criterion import Criterion
@@ -120,20 +120,6 @@ class Selection(Selecting[Strategy], Strategy):
         aggregate: Any = self.strategy.aggregate_fit
         parameters, metrics, *more = aggregate(server_round, results, failures, *own, **named)
         return parameters, {**(metrics or {}), **self.driver.metrics}, *more
-
-    def configure_evaluate(
-        self, server_round: int, *given: Any, **named: Any
-    ) -> list[tuple[ClientProxy, EvaluateIns]]:
-        """Have the wrapped strategy configure evaluation."""
-        server_round = self.driver.round_in_run(server_round)
-        return self.strategy.configure_evaluate(server_round, *given, **named)
-
-    def aggregate_evaluate(
-        self, server_round: int, *given: Any, **named: Any
-    ) -> tuple[float | None, dict[str, Scalar]]:
-        """Have the wrapped strategy aggregate the evaluation."""
-        server_round = self.driver.round_in_run(server_round)
-        return self.strategy.aggregate_evaluate(server_round, *given, **named)
 
     def evaluate(
         self, server_round: int, parameters: Parameters, *own: Any, **named: Any

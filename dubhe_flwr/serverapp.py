@@ -219,18 +219,6 @@ class Selection(Selecting[Strategy], Strategy):
             told = MetricRecord(told)
         return arrays, told, *more
 
-    def configure_evaluate(self, server_round: int, *given: Any, **named: Any) -> Iterable[Message]:
-        """Have the wrapped strategy configure evaluation."""
-        server_round = self.driver.round_in_run(server_round)
-        return self.strategy.configure_evaluate(server_round, *given, **named)
-
-    def aggregate_evaluate(
-        self, server_round: int, *given: Any, **named: Any
-    ) -> MetricRecord | None:
-        """Have the wrapped strategy aggregate the evaluation."""
-        server_round = self.driver.round_in_run(server_round)
-        return self.strategy.aggregate_evaluate(server_round, *given, **named)
-
     def description(self) -> list[str]:
         """Return the lines that show an operator how nodes are selected."""
         number = f"Participants (K): {self.driver.selector.num_participants}"

@@ -124,6 +124,16 @@ class Selecting(Generic[StrategyT]):
                 return
         super().__setattr__(name, value)
 
+    def configure_evaluate(self, server_round: int, *given: Any, **named: Any) -> Any:
+        """Have the wrapped strategy configure evaluation."""
+        strategy: Any = self.strategy
+        return strategy.configure_evaluate(self.driver.round_in_run(server_round), *given, **named)
+
+    def aggregate_evaluate(self, server_round: int, *given: Any, **named: Any) -> Any:
+        """Have the wrapped strategy aggregate the evaluation."""
+        strategy: Any = self.strategy
+        return strategy.aggregate_evaluate(self.driver.round_in_run(server_round), *given, **named)
+
     @property
     def plan(self) -> Plan | None:
         """Who trains in the current round; None before the first one."""
