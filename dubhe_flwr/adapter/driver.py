@@ -151,22 +151,18 @@ class SelectionDriver:
 
     def _select(self, server_round: int, present: Sequence[int], eligible: Sequence[int]) -> Plan:
         """Select the clients of a round that was not planned ahead."""
-        _, send = self._reach
-        state = self._ahead.withdraw(self.run.state)
-        timeout = self.options.stage_timeout
-        exchanges = Exchanges(self.selector, state)
+        run, (_, send), timeout = self.run, self._reach, self.options.stage_timeout
+        run.state = self._ahead.withdraw(run.state)
+        run.state, outcome = self.selector.begin_round(run.state, server_round, present, eligible)
+        exchanges = Exchanges(self.selector, run.state)
 
         def exchange(batch: Batch) -> Replies:
             return self._nodes.exchange(batch, lambda left: send(left, timeout))
 
         try:
-            exchanges.state, outcome = self.selector.begin_round(
-                state, server_round, present, eligible
-            )
-            plan = exchanges.finish(outcome, exchange)
+            return exchanges.finish(outcome, exchange)
         finally:
-            self.run.state = exchanges.state
-        return plan
+            run.state = exchanges.state
 
     @property
     def is_skipped(self) -> bool:

@@ -14,16 +14,7 @@ _MAX_NAMED: Final = 3  # nodes whose ids a log line shows
 
 
 class Exchanges:
-    """A selector with its state, which advances with every answered batch.
-
-    Parameters
-    ----------
-    selector : Selector
-        The selector.
-    state : object
-        The state to start from. The attribute of that name holds the latest state, even after an
-        error.
-    """
+    """A selector with its latest state, which advances with every answered batch."""
 
     def __init__(self, selector: Selector[Any], state: Any) -> None:
         self.selector = selector

@@ -45,6 +45,7 @@ class InProcessGrid(Grid):
     """
 
     is_complete = True  # no more nodes will connect
+    run: Any = None  # to which all messages belong; the constructor makes one
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class InProcessGrid(Grid):
             raise SettingsError(f"num_supernodes={num_supernodes} must be at least 1.")
         self._client_app = client_app
         run_id = int(generator(seed, "run-id").integers(1, 2**62))
-        self._run: Any = new_run(run_id)
+        self.run = new_run(run_id)
         self._lock = threading.Lock()
         self._message_numbers = count(1)
         self._replies: dict[str, Message] = {}
@@ -76,12 +77,7 @@ class InProcessGrid(Grid):
 
     def set_run(self, run: Any) -> None:
         """Set the run to which all messages belong."""
-        self._run = run
-
-    @property
-    def run(self) -> Any:
-        """The run to which all messages belong."""
-        return self._run
+        self.run = run
 
     def create_message(
         self,
