@@ -206,16 +206,14 @@ class PlansAhead:
             return (self._pacing.spread if may_spread else self._pacing.send)(batch, send)
 
         exchanges = Exchanges(self._selector, state)
-        last, planned = server_round - 1, dict[int, PlannedRound]()
         try:
             plan = exchanges.finish(batch, exchange)
-            if not plan.fallback:
-                last = server_round
-                planned[last] = PlannedRound(plan, exchanges.state)
         finally:
-            self._keep(last, exchanges.state, planned)
+            self._keep(server_round - 1, exchanges.state, {})
         if plan.fallback:  # the round gets another chance when its turn comes
             raise QuorumError(" ".join(plan.notes))
+        planned = {server_round: PlannedRound(plan, exchanges.state)}
+        self._keep(server_round, exchanges.state, planned)
 
     def _keep(self, last: int, state: Any, planned: Mapping[int, PlannedRound]) -> None:
         """Extend the chain of states, and keep the rounds planned."""

@@ -120,13 +120,11 @@ class SelectionDriver:
         eligible: Any = own_eligible(server_round, node_ids) if own_eligible else node_ids
         if eligible is None:
             raise SettingsError("eligible() returned nothing; it must return node ids.")
-        plan = None
-        if planned is not None:
-            plan = self.selector.adapted(planned.state, planned.plan, node_ids, eligible)
-        if planned is None or plan is None:
-            plan = self._select(server_round, node_ids, eligible)
-        else:
+        plan = planned and self.selector.adapted(planned.state, planned.plan, node_ids, eligible)
+        if planned and plan:
             run.state = planned.state
+        else:
+            plan = self._select(server_round, node_ids, eligible)
         run.plan = plan
         seconds = time.perf_counter() - begin
         self._selected.update(plan.aliases)

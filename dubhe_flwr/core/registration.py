@@ -14,16 +14,10 @@ from dubhe_flwr.errors import SettingsError
 MAX_REGISTRY_LENGTH: Final = 4096
 """Longest registry accepted; longer ones are too sparse to balance anything."""
 
-_PAPER_THRESHOLDS: Final[dict[tuple[int, ...], dict[int, float]]] = {(1, 2, 10): {1: 0.7, 2: 0.1}}
-
-
-def default_thresholds(codebook: Codebook) -> dict[int, float]:
-    """Return the thresholds that the paper gives for a reference set; empty if it gives none.
-
-    >>> default_thresholds(Codebook((1, 2, 10)))
-    {1: 0.7, 2: 0.1}
-    """
-    return dict(_PAPER_THRESHOLDS.get(codebook.reference_set, {}))
+PAPER_THRESHOLDS: Final[Mapping[tuple[int, ...], Mapping[int, float]]] = {
+    (1, 2, 10): {1: 0.7, 2: 0.1}
+}
+"""The thresholds that section 6.3.3 gives, by reference set."""
 
 
 def check_thresholds(codebook: Codebook, thresholds: Mapping[int, float]) -> dict[int, float]:

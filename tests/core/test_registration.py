@@ -9,7 +9,6 @@ from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.core.registration import (
     MAX_REGISTRY_LENGTH,
     check_thresholds,
-    default_thresholds,
     dominating_category,
 )
 from dubhe_flwr.errors import SettingsError
@@ -34,13 +33,6 @@ def test_unfit_label_counts_are_refused(label_counts: ArrayLike) -> None:
     with pytest.raises(SettingsError) as refusal:
         dominating_category(label_counts, PAPER, SIGMA)
     assert "98765" not in str(refusal.value)
-
-
-def test_default_thresholds_come_from_the_paper() -> None:
-    """Section 6.3.3 gives 0.7 and 0.1 for G = {1, 2, 10}; each caller gets its own copy."""
-    default_thresholds(PAPER)[1] = 0.0
-    assert default_thresholds(Codebook([10, 2, 1])) == SIGMA
-    assert default_thresholds(Codebook((1, 3, 52))) == {}
 
 
 @pytest.mark.parametrize("given_c", [{}, {10: 0}, {10: 0.0}])

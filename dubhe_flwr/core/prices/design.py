@@ -32,20 +32,17 @@ _FARTHEST: Final = 8.0
 """Standard deviations by which noise may push a sum out of its range."""
 
 _LEAST_RATIO: Final = 5.0 / 3.0
-"""The opening's noise is N / V times the noise of a class in a later sum, but never less than this
-many times, which is N / V when V is three fifths of all nodes. Without this limit, a server could
-make the noise smaller by asking for more participants."""
+"""N / V when V is three fifths of all nodes. Without this limit, a server could make the opening's
+noise smaller by asking for more participants."""
 
 _SLACK: Final = 1e-9
 """Ridge on a and g, which keeps the Hessian regular."""
 
 _DOUBT: Final = 10.0
-"""Ridge on g, as a multiple of the variance of the opening's noise: the less the opening says about
-the weights, the less they count."""
+"""Ridge on g, as a multiple of the variance of the opening's noise."""
 
 _POOL: Final = 40
-"""Sums are taken for this many volunteers, if K is smaller: enough for sums to stand out from their
-noise."""
+"""Sums are taken for this many volunteers, if K is smaller."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """Synthetic clients, reweighted until they reproduce the sums of the real clients.
 
-No node knows the data of any other node, but all nodes know the sums. So every node makes the same
-3000 or more synthetic clients, and changes their shares as little as possible until they reproduce
-the sums. Survey statisticians call this generalised raking.
+Every node makes the same 3000 or more, and changes their shares as little as possible. Survey
+statisticians call this generalised raking.
 """
 
 from collections.abc import Sequence
@@ -16,10 +15,7 @@ from dubhe_flwr.core.prices.state import Opening, SumAtPoint
 from dubhe_flwr.core.randomness import generator, normal
 
 _DRAWN: Final = {1.0: 1800, 3.0: 600, 0.25: 600}
-"""How many clients are drawn at each concentration.
-
-Concentrations are relative to the one that explains the opening.
-"""
+"""How many clients are drawn at each concentration, relative to the one of the opening."""
 
 _BLENDS: Final = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 _COARSE_BLENDS: Final = (0.3, 1.0)

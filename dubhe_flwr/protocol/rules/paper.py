@@ -18,8 +18,8 @@ from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
 from dubhe_flwr.core.registration import (
     MAX_REGISTRY_LENGTH,
+    PAPER_THRESHOLDS,
     check_thresholds,
-    default_thresholds,
     dominating_category,
     participation_probability,
 )
@@ -90,7 +90,8 @@ class Paper(Rule):
     @cached_property
     def candidates(self) -> tuple[dict[int, float], ...]:
         """The thresholds that are used, or those to search among."""
-        given = default_thresholds(self.codebook) if self.thresholds is None else self.thresholds
+        of_paper = PAPER_THRESHOLDS.get(self.codebook.reference_set)
+        given = of_paper if self.thresholds is None else self.thresholds
         if isinstance(given, str) or not given:
             return tuple(
                 check_thresholds(self.codebook, sigma) for sigma in candidate_grid(self.codebook)
