@@ -51,6 +51,11 @@ def check_wrapped(strategy: Any, method: str, num_participants: int) -> None:
     if isinstance(strategy, type):
         name = strategy.__name__
         raise SettingsError(f"{name} is a class; pass an instance, such as {name}().")
+    if not hasattr(strategy, method):
+        raise SettingsError(
+            f"{kind.__name__} of {kind.__module__} has no {method}; dubhe_flwr.server wraps "
+            "strategies of flwr.server, and dubhe_flwr.serverapp strategies of flwr.serverapp."
+        )
     for layer in layers(strategy):
         if any(parent.__name__ == "FedXgbCyclic" for parent in type(layer).__mro__):
             raise SettingsError(
@@ -58,12 +63,6 @@ def check_wrapped(strategy: Any, method: str, num_participants: int) -> None:
                 "no round to balance; use FedXgbBagging or another strategy that trains all "
                 "sampled nodes together."
             )
-    if not hasattr(strategy, method):
-        raise SettingsError(
-            f"{kind.__name__} of {kind.__module__} has no {method}; dubhe_flwr.server wraps "
-            "strategies of flwr.server, and dubhe_flwr.serverapp strategies of flwr.serverapp."
-        )
-    for layer in layers(strategy):
         _check_noise(layer, num_participants)
 
 
