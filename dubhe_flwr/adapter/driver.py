@@ -7,7 +7,6 @@ clients train.
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from logging import ERROR, INFO, WARNING
 from numbers import Integral
 from typing import Any, Final, Protocol, TypeVar
@@ -213,15 +212,15 @@ class SelectionDriver:
             warn_once(_OVERRIDES_ELIGIBLE)
             return
         present, send = self._reach
-        self._ahead.begin(run.plan, run.last, run.state, present, partial(self._send_ahead, send))
+
+        def send_ahead(batch: Batch, is_over: Callable[[], bool]) -> Replies:
+            return self._nodes.exchange(batch, lambda left: send(left, None, is_over))
+
+        self._ahead.begin(run.plan, run.last, run.state, present, send_ahead)
 
     def stop(self) -> None:
         """Stop planning rounds ahead."""
         self._ahead.stop()
-
-    def _send_ahead(self, send: Send, batch: Batch, is_over: Callable[[], bool]) -> Replies:
-        """Exchange a batch while clients train."""
-        return self._nodes.exchange(batch, lambda left: send(left, None, is_over))
 
     def _wait_for_nodes(
         self, present: Callable[[], Sequence[int]], patience: Callable[[], float]
