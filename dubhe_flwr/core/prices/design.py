@@ -96,8 +96,8 @@ class PriceDesign:
 
     @property
     def num_drawn(self) -> float:
-        """``V'``: expected number of volunteers for a draw, see `ample`; at most V."""
-        return min(self.num_volunteers, ample(self.num_participants))
+        """``V'``: expected number of volunteers for a draw; at most V."""
+        return min(self.num_volunteers, _ample(self.num_participants))
 
     @property
     def weighted(self) -> bool:
@@ -294,17 +294,6 @@ class PriceDesign:
         return np.where(found - below > np.multiply(dither, above - below), above, below)
 
 
-def ample(num_participants: int) -> int:
-    """Return K plus a standard deviation, so that without noise most draws have K volunteers.
-
-    With K volunteers on average, half of the draws would have to be filled up at random.
-
-    >>> ample(20)
-    24
-    """
-    return num_participants + isqrt(num_participants)
-
-
 def volunteers_at_sums(num_clients: int, num_participants: int, *, noisy: bool = True) -> int:
     """Return ``V``: the expected number of volunteers at the prices where sums are taken.
 
@@ -314,8 +303,13 @@ def volunteers_at_sums(num_clients: int, num_participants: int, *, noisy: bool =
     >>> volunteers_at_sums(num_clients=1000, num_participants=20)
     40
     """
-    wanted = max(_POOL if noisy else 0, ample(num_participants))
+    wanted = max(_POOL if noisy else 0, _ample(num_participants))
     return max(num_participants, min(wanted, num_clients // 4 + 7))
+
+
+def _ample(num_participants: int) -> int:
+    """Return K plus a standard deviation, so that without noise most draws have K volunteers."""
+    return num_participants + isqrt(num_participants)
 
 
 def _lowest(dual: Problem, start: Floats) -> Floats:
