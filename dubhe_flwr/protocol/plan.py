@@ -140,6 +140,10 @@ class Plan:
     stages: tuple[StageReport, ...] = ()
     fallback: bool = False
 
+    def __post_init__(self) -> None:
+        # A selector may draw with NumPy, and Flower sends no message to one of NumPy's integers.
+        object.__setattr__(self, "participants", tuple(map(int, self.participants)))
+
     @property
     def bytes_down(self) -> int:
         """Size of the round's requests in bytes, without training."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dubhe_flwr.errors import CheckpointError
@@ -17,6 +18,12 @@ def test_a_plan_made_ahead_holds_while_its_clients_are_there() -> None:
     plan = Plan(5, (1, 2), ("a", "b"))
     assert Selector.adapted(SIMPLE, None, plan, (1, 2, 3), (1, 2, 3)) is plan
     assert Selector.adapted(SIMPLE, None, plan, (1, 2, 3), (1, 3)) is None
+
+
+def test_a_selector_may_draw_with_numpy() -> None:
+    """Flower sends messages to Python's integers only."""
+    drawn: Any = np.random.default_rng(0).choice([2**62, 9, 7], 2, replace=False)
+    assert [type(node_id) for node_id in Plan(1, drawn, ("a", "b")).participants] == [int, int]
 
 
 def test_a_selector_that_keeps_no_state_says_so() -> None:
