@@ -4,9 +4,10 @@
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from functools import partial
+from inspect import signature
 from logging import INFO
 from math import inf
+from numbers import Integral
 from time import monotonic
 from typing import Any, Final, cast
 
@@ -25,7 +26,7 @@ from dubhe_flwr.adapter.transport import (
     send_over_grid,
 )
 from dubhe_flwr.adapter.wrapped import (
-    call_start,
+    StartCall,
     given_only,
     layers,
     skips_training,
@@ -62,74 +63,58 @@ class Selection(Selecting[Strategy], Strategy):
     _configures = "configure_train"
     _methods_of_flower = (*_METHODS_OF_START, "start")
 
-    def start(  # noqa: PLR0917 - the signature is Flower's
-        self,
-        grid: Grid,
-        initial_arrays: ArrayRecord,
-        num_rounds: int = 3,
-        timeout: float = 3600,
-        train_config: ConfigRecord | None = None,
-        evaluate_config: ConfigRecord | None = None,
-        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
-        **own: Any,
-    ) -> Result:
+    def start(self, *given: Any, **named: Any) -> Result:
         """Run all rounds, or the remaining ones after a checkpoint.
 
         The arguments are Flower's. `num_rounds` counts the rounds of the whole run, and the model
         of a checkpoint replaces `initial_arrays`. Without a checkpoint, each call is a new run, in
         which all nodes register again; with one, it continues the run.
 
-        If the wrapped strategy overrides `start`, its own version runs the rounds. It gets the
-        arguments that its signature has, and any further ones in `own`.
+        If the wrapped strategy overrides `start`, its own version runs the rounds, and takes its
+        own arguments.
         """
         run = self.driver.run
+        call = StartCall(self._start_of_rounds(), super().start, given, named)
+        grid, num_rounds, evaluate_fn = call["grid"], call["num_rounds"], call["evaluate_fn"]
         if is_remote(grid):
-            grid = NoticingGrid(grid, self.driver.pushed)
+            call["grid"] = NoticingGrid(grid, self.driver.pushed)
         elif patience(grid) == inf:
             log(INFO, _OWN_GRID, type(grid).__name__)
-        arrays: ArrayRecord = run.begin(foreign=Parameters) or initial_arrays
-        first, num_left = run.first, run.rounds_left(num_rounds)
+        if (saved := run.begin(foreign=Parameters)) is not None:
+            call["initial_arrays"] = saved
+        first = run.first
+        num_left = run.rounds_left(int(num_rounds)) if isinstance(num_rounds, Integral) else None
+        if num_left not in {None, num_rounds}:
+            call["num_rounds"] = num_left
 
         def evaluate(server_round: int, model: ArrayRecord) -> MetricRecord | None:
             run.complete(first + server_round, model)
             return evaluate_fn(first + server_round, model) if evaluate_fn else None
 
+        if run.keeps_checkpoints or evaluate_fn:
+            call["evaluate_fn"] = evaluate
         try:
-            result = self._start_of_rounds()(
-                grid,
-                arrays,
-                num_left,
-                timeout,
-                train_config,
-                evaluate_config,
-                evaluate if run.keeps_checkpoints or evaluate_fn else None,
-                **own,
-            )
+            result = call()
         finally:
             self.driver.stop()
         is_running = isinstance(result, Awaitable | Iterator | AsyncIterator)  # an app's own start
-        if num_left and run.plan is None and not is_running:
+        if num_left != 0 and run.plan is None and not is_running:
             self.driver.was_not_asked(first + 1)
         if not isinstance(result, Result):  # an app's own start may return anything
             return cast("Result", result)
-        for metrics in (
-            result.train_metrics_clientapp,
-            result.evaluate_metrics_clientapp,
-            result.evaluate_metrics_serverapp,
-        ):
-            numbered = {first + server_round: record for server_round, record in metrics.items()}
-            metrics.clear()
-            metrics.update(numbered)
+        _count_from(first, result)
         if first and not result.arrays:
-            result.arrays = arrays
+            result.arrays = call["initial_arrays"]
         return result
+
+    vars(start)["__signature__"] = signature(Strategy.start)
 
     def _start_of_rounds(self) -> Callable[..., Any]:
         """Return Flower's `start`, or the wrapped strategy's override with our selection in it."""
         if getattr(type(self.strategy), "start", Strategy.start) is Strategy.start:
             return super().start
-        own = self._selecting(*_METHODS_OF_START).start
-        return partial(call_start, own, Strategy.start)
+        own: Callable[..., Any] = self._selecting(*_METHODS_OF_START).start
+        return own
 
     def select(self, server_round: int, grid: Grid) -> Plan:
         """Return who trains in a round, for your own training loop.
@@ -290,6 +275,18 @@ class _SelectedGrid(ForwardingGrid):
     def get_nodes(self) -> Any:
         """Return the selected nodes with all that Flower knows of them, such as their names."""
         return [node for node in self.other.get_nodes() if node.node_id in self._node_ids]
+
+
+def _count_from(first: int, result: Result) -> None:
+    """Let the rounds of a result count from the start of the whole run."""
+    for metrics in (
+        result.train_metrics_clientapp,
+        result.evaluate_metrics_clientapp,
+        result.evaluate_metrics_serverapp,
+    ):
+        numbered = {first + server_round: record for server_round, record in metrics.items()}
+        metrics.clear()
+        metrics.update(numbered)
 
 
 def _weigh_equally(replies: Iterable[Message], strategy: Strategy) -> None:

@@ -1,6 +1,6 @@
 """Checks the wrapped strategy, makes it train all selected nodes, and saves its state."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import Parameter, signature
 from logging import WARNING
@@ -97,40 +97,63 @@ def _num_sampled(layer: Any) -> Any:
     return getattr(layer, "__dict__", {}).get("num_sampled_clients")
 
 
-def call_start(start: Callable[..., Any], flowers: Any, *given: Any, **own: Any) -> Any:
-    """Call a strategy's own `start` with the arguments of Flower's that its signature has.
+class StartCall:
+    """A call of a strategy's `start`, whose arguments can be read and replaced by Flower's names.
 
-    The first three, which are the Grid, the model and the number of rounds, may have other names.
+    An own version may have other arguments than Flower's, in another order and with other defaults.
+    If it has three or more, the first three may have other names: Grid, model, number of rounds.
 
     Parameters
     ----------
     start, flowers : callable
-        The strategy's own method, and Flower's.
-    *given
-        All arguments of Flower's, in its order.
-    **own
-        Arguments that only the strategy's own method has.
-
-    Raises
-    ------
-    SettingsError
-        If `start` does not take an argument that differs from Flower's default.
+        The bound method to call, and Flower's.
+    given, named : sequence and mapping
+        The arguments of the call.
     """
-    taken = signature(start).parameters
-    kinds = [each.kind for each in taken.values()]
-    if Parameter.VAR_POSITIONAL in kinds:
-        return start(*given, **own)
-    _, *usual = signature(flowers).parameters.values()
-    num_placed = min(3, sum(kind <= Parameter.POSITIONAL_OR_KEYWORD for kind in kinds))
-    for argument, value in list(zip(usual, given, strict=True))[num_placed:]:
-        if argument.name in taken or Parameter.VAR_KEYWORD in kinds:
-            own[argument.name] = value
-        elif value != argument.default:
+
+    def __init__(
+        self,
+        start: Callable[..., Any],
+        flowers: Callable[..., Any],
+        given: Sequence[Any],
+        named: Mapping[str, Any],
+    ) -> None:
+        own, usual = signature(start).parameters, signature(flowers).parameters
+        kinds = {each.kind for each in own.values()}
+        places = [name for name, each in own.items() if each.kind <= each.POSITIONAL_OR_KEYWORD]
+        other = dict(zip(usual, places[:3], strict=False)) if len(places) >= 3 else {}
+        if Parameter.VAR_POSITIONAL in kinds:
+            places += list(usual)[len(places) :]
+        known = usual.keys() if Parameter.VAR_KEYWORD in kinds else {*own, *places}
+        self._start, self._given, self._named = start, list(given), dict(named)
+        self._places = places[: len(given)]
+        self._defaults = {name: each.default for name, each in {**usual, **own}.items()}
+        self._names = {name: own for name, own in other.items() if own not in usual}
+        self._names |= {name: name for name in usual if name in known}
+
+    def __getitem__(self, argument: str) -> Any:
+        """Return an argument or its default; None if the method does not take it."""
+        name = self._names.get(argument, "")
+        if name in self._places:
+            return self._given[self._places.index(name)]
+        return self._named.get(name, self._defaults.get(name))
+
+    def __setitem__(self, argument: str, value: Any) -> None:
+        """Replace an argument; raises `SettingsError` if the method does not take it."""
+        if argument not in self._names:
             raise SettingsError(
-                f"{start.__qualname__} takes no {argument.name}; add it to the method's arguments "
-                "(with checkpoint_dir, a strategy's own start needs evaluate_fn)."
+                f"{self._start.__qualname__} takes no {argument}, which checkpoint_dir needs; add "
+                "it to the method's arguments."
             )
-    return start(*given[:num_placed], **own)
+        name = self._names[argument]
+        if name in self._places:
+            self._given[self._places.index(name)] = value
+        else:
+            self._named[name] = value
+
+    def __call__(self) -> Any:
+        """Make the call."""
+        return self._start(*self._given, **self._named)
 
 
 def overriding(other: Any, methods: dict[str, Any]) -> Any:

@@ -618,7 +618,7 @@ class OwnStart(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
         model: Any,
         rounds: int,
         *,
-        timeout: float,
+        timeout: float = 60,
         note: str = "",
         evaluate_fn: Any = lambda _round, _model: None,
     ) -> Any:
@@ -651,7 +651,7 @@ def test_a_start_of_the_wrapped_strategy_runs_the_rounds(
         strategy = TRAIN.dubhe(wrapped, **PLAIN, checkpoint_dir=tmp_path)
         with caplog.at_level("INFO", logger="flwr"):
             found: Any = strategy.start(grid, ArrayRecord(MODEL), num_rounds, note="kept")
-        assert found == (rounds_left, 3600, "kept")
+        assert found == (rounds_left, 60, "kept")
         assert strategy.strategy.count == 6 * rounds_left
         selected += [sorted(chosen) for chosen in strategy.selected]
     assert grid.got("train") == selected
@@ -837,8 +837,8 @@ def test_a_custom_start_may_call_super(tmp_path: Path) -> None:
     """Without an evaluate_fn it keeps no checkpoint: an error before round 1 says what to call."""
 
     class Forgetful(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
-        def start(self, *given: Any) -> Any:
-            return super().start(*given[:-1])
+        def start(self, *given: Any, evaluate_fn: Any = None, **named: Any) -> Any:
+            return super().start(*given, **named)
 
     strategy, grid = TRAIN.dubhe(Forgetful(fraction_evaluate=0.0)), TRAIN.grid()
     TRAIN.run(strategy, grid, 2)
@@ -861,10 +861,39 @@ def test_a_custom_start_without_evaluate_fn(tmp_path: Path) -> None:
         return strategy.start(TRAIN.grid(), ArrayRecord(MODEL), 2, **given)
 
     assert start({}) == (2, 1.0, "")
-    with pytest.raises(SettingsError, match=r"Brief.start takes no evaluate_fn; add it to"):
+    with pytest.raises(SettingsError, match=r"Brief.start takes no evaluate_fn, .*; add it to"):
         start({}, checkpoint_dir=tmp_path)
-    with pytest.raises(SettingsError, match=r"Brief.start takes no evaluate_fn; add it to"):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'evaluate_fn'"):
         start({"evaluate_fn": lambda _round, _arrays: None})
+
+
+def test_a_custom_start_keeps_its_own_arguments(tmp_path: Path) -> None:
+    """They may come in another order than Flower's, with other defaults; it resumes all the same.
+
+    One that takes any arguments gets them as the app passes them.
+    """
+
+    class Own(OwnStart):
+        def start(self, grid: Any, num_rounds: int = 2, rate: float = 0.5, **named: Any) -> Any:  # type: ignore[override]
+            model = named.pop("initial_arrays", None)
+            super().start(grid, model or ArrayRecord(MODEL), num_rounds, **named)
+            return num_rounds, rate, model is None
+
+    class Passing(Own):
+        def start(self, *given: Any, **named: Any) -> Any:
+            return super().start(*given, **named)
+
+    def start(wrapped: Any, *given: Any, **named: Any) -> Any:
+        return TRAIN.dubhe(wrapped, **PLAIN, checkpoint_dir=folder).start(*given, **named)
+
+    folder, grid = None, TRAIN.grid()
+    assert start(Own(), grid) == (2, 0.5, True)
+    assert start(Own(), grid, 1, 0.1) == (1, 0.1, True)
+    assert start(Passing(), grid=grid, rate=0.1, num_rounds=1) == (1, 0.1, True)
+    folder = tmp_path
+    assert start(Own(), grid, 1) == (1, 0.5, True)
+    assert start(Own(), grid) == (1, 0.5, False)
+    assert start(Own(), grid, num_rounds=4) == (2, 0.5, False)
 
 
 @in_both_apis
