@@ -43,6 +43,11 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
     if not (isinstance(num_classes, Integral) and num_classes >= 1):
         raise DataError(f"num_classes={num_classes!r} must be a whole number of at least 1.")
     is_frame = hasattr(data, "columns") and hasattr(data, "__array__")
+    if isinstance(data, Mapping) and any(hasattr(part, "column_names") for part in data.values()):
+        raise DataError(
+            f"A {type(data).__name__} holds several data sets; pass one of them, such as "
+            f"splits[{next(iter(data))!r}]."
+        )
     if isinstance(data, Mapping) or is_frame:
         raise DataError(
             f"A {type(data).__name__} is a {'table' if is_frame else 'batch'} of samples; pass its "

@@ -105,6 +105,7 @@ SEVERAL = np.array([[1, 1, 0, 0], [0, 1, 0, 1]])
         (TensorDataset(*TENSORS.tensors, torch.ones(4)), "has 3 tensors, not two; pass the one"),
         (Samples(TENSORS.__getitem__, labels=["cat"]), "of 4 samples has 1 labels; pass an array"),
         ([{"label": 41}], r"object of shape \(1,\); pass whole numbers"),
+        ({"train": Partition(LABELS)}, r"holds several data sets; .* such as splits\['train'\]"),
         ({"image": [0], "label": [41]}, r"A dict is a batch .* such as batch\['species'\]"),
         (
             pd.DataFrame({"species": [41], "size": [3]}),
