@@ -3,7 +3,15 @@
 `Dubhe` and `Selection` select who trains, and leave everything else to the wrapped strategy.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from inspect import signature
 from logging import INFO
 from math import inf
@@ -196,13 +204,16 @@ class Selection(Selecting[Strategy], Strategy):
             return None, MetricRecord({**self.driver.metrics})
         if self.driver.options.equal_weights:
             _weigh_equally(in_order, self.strategy)
-        # Such a strategy may also return more than two values, or a plain dictionary.
+        # Such a strategy may also return something else, which only its own start knows.
         aggregate: Any = self.strategy.aggregate_train
-        arrays, metrics, *more = aggregate(server_round, in_order, *own, **named)
-        told: Any = {**(metrics or {}), **self.driver.metrics}
-        if isinstance(metrics, MetricRecord | None):
-            told = MetricRecord(told)
-        return arrays, told, *more
+        answer = aggregate(server_round, in_order, *own, **named)
+        match answer:
+            case (arrays, (Mapping() | None) as metrics, *more):
+                told: Any = {**(metrics or {}), **self.driver.metrics}
+                if isinstance(metrics, MetricRecord | None):
+                    told = MetricRecord(told)
+                answer = arrays, told, *more
+        return cast("tuple[ArrayRecord | None, MetricRecord | None]", answer)
 
     def description(self) -> list[str]:
         """Return the lines that show an operator how nodes are selected."""

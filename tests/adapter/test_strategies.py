@@ -787,6 +787,15 @@ def test_methods_may_take_and_return_more_than_flowers() -> None:
     assert result[2:] == ("more",)
 
 
+@pytest.mark.parametrize("answer", [ArrayRecord(MODEL), {"arrays": 1}, (ArrayRecord(MODEL), 0.5)])
+def test_aggregation_may_return_what_only_an_own_start_knows(answer: Any) -> None:
+    """Without a record of metrics, nothing is added to it."""
+    strategy = TRAIN.dubhe(**PLAIN)
+    strategy.strategy.aggregate_train = lambda *_: answer
+    strategy.select(1, TRAIN.grid())
+    assert strategy.aggregate_train(1, []) is answer
+
+
 def test_an_own_server_may_pass_and_get_more_than_flowers() -> None:
     """In the API with `server_fn`, too, and a strategy may return no metrics."""
     own = SimpleNamespace(
