@@ -283,6 +283,22 @@ def test_a_killed_server_app_resumes_every_time(
     assert CheckpointDirectory(tmp_path).open()["state"]["round"] == NUM_ROUNDS
 
 
+def test_a_subclass_sees_the_round_of_the_whole_run(api: Api, tmp_path: Path) -> None:
+    """Its methods get Flower's number, which begins at 1 again; `rounds_done` goes on."""
+    configure = "configure_fit" if api.is_fit else "configure_train"
+    seen: list[tuple[int, int]] = []
+
+    def watch(self: Any, server_round: int, *given: Any, **named: Any) -> Any:
+        seen.append((server_round, self.rounds_done + 1))
+        return getattr(super(type(self), self), configure)(server_round, *given, **named)
+
+    for num_rounds in (2, 3):
+        strategy = api.dubhe(**ANEW, checkpoint_dir=tmp_path)
+        strategy.__class__ = type("Own", (type(strategy),), {configure: watch})
+        api.run(strategy, api.grid(), num_rounds)
+    assert seen == [(1, 1), (2, 2), (1, 3)]
+
+
 def test_a_full_disk_does_not_end_the_run(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
