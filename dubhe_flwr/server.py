@@ -6,7 +6,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from flwr.app import ArrayRecord
 from flwr.common import FitIns, FitRes, Parameters, Scalar
@@ -21,8 +21,14 @@ from dubhe_flwr.adapter.transport import NoticingGrid, is_remote, patience, send
 from dubhe_flwr.adapter.wrapped import given_only, overriding, training_all_nodes
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
+from dubhe_flwr.protocol.log import warn_once
 
 __all__ = ["Dubhe", "Selection"]
+
+_MASKED: Final = (
+    "dubhe: equal_weights has no effect with SecAgg+, where clients weight their own models by the "
+    "num_examples that they return; let all of them return the same number"
+)
 
 
 class Selection(Selecting[Strategy], Strategy):
@@ -116,6 +122,8 @@ class Selection(Selecting[Strategy], Strategy):
         )
         self.driver.metrics["selection-clients"] = len(results)
         if self.driver.options.equal_weights:
+            if len({id(result.parameters) for _, result in results}) < len(results):
+                warn_once(_MASKED)  # all results hold the sum that the server has unmasked
             results = [(client, replace(result, num_examples=1)) for client, result in results]
         aggregate: Any = self.strategy.aggregate_fit
         parameters, metrics, *more = aggregate(server_round, results, failures, *own, **named)

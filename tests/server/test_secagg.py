@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from apis import FIT
 from flwr.app import Context
 from flwr.client.mod import secaggplus_mod
@@ -13,7 +14,7 @@ from flwr.serverapp import Grid, ServerApp
 from dubhe_flwr.simulation import run_on_grid
 
 
-def test_secure_aggregation_of_the_selected_clients() -> None:
+def test_secure_aggregation_of_the_selected_clients(caplog: pytest.LogCaptureFixture) -> None:
     """SecAgg+ masks the models of exactly the clients that Dubhe selected."""
     models: list[Any] = []
     evaluate_fn = lambda _round, arrays, _config: models.append(arrays)  # noqa: E731
@@ -32,5 +33,6 @@ def test_secure_aggregation_of_the_selected_clients() -> None:
     partitions = np.array(strategy.selected[0])
     # With SecAgg+, clients weigh their models themselves, by the examples that they report.
     expected = 1 + np.average(partitions, weights=10 + partitions)
+    assert caplog.text.count("equal_weights has no effect with SecAgg+") == 1
     assert len(strategy.selected) == strategy.driver.run.last == 2
     np.testing.assert_allclose(models[1][0], expected, atol=0.01)
