@@ -34,6 +34,8 @@ def layers(strategy: Any) -> list[Any]:
     found = [strategy]
     for layer in found:  # which grows
         values = [getattr(layer, "strategy", None), *getattr(layer, "__dict__", {}).values()]
+        values += [each for value in values if isinstance(value, list | tuple) for each in value]
+        values += [each for value in values if isinstance(value, dict) for each in value.values()]
         # Asks the class, since a mock or a configuration object may have any attribute.
         inner = {id(each): each for each in values if hasattr(type(each), "aggregate_evaluate")}
         known = set(map(id, found))

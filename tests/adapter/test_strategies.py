@@ -82,15 +82,17 @@ def test_any_strategy_trains_exactly_the_chosen(api: Api, kind: str, options: An
     assert [len(set(selected)) for selected in strategy.selected] == [6, 6]
 
 
-def test_a_strategy_may_switch_between_several(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("kept", ["attributes", "list", "dict"])
+def test_a_strategy_may_switch_between_several(kept: str, caplog: pytest.LogCaptureFixture) -> None:
     """Each of them trains all selected clients in its rounds, and its state is saved."""
     own, grid = TRAIN.wrapped(), TRAIN.grid()
-    own.first, own.second = TRAIN.wrapped(), TRAIN.wrapped("FedAdam", fraction_train=0.5)
-    own.third = TRAIN.wrapped(fraction_train=0.0)  # only evaluates
-    own.configure_train, own.aggregate_train = (
-        own.second.configure_train,
-        own.second.aggregate_train,
-    )
+    first, second = TRAIN.wrapped(), TRAIN.wrapped("FedAdam", fraction_train=0.5)
+    third = TRAIN.wrapped(fraction_train=0.0)  # only evaluates
+    if kept == "attributes":
+        own.first, own.second, own.third = first, second, third
+    else:
+        own.kept = [first, second, third] if kept == "list" else {1: first, 2: second, 3: third}
+    own.configure_train, own.aggregate_train = second.configure_train, second.aggregate_train
     strategy = TRAIN.dubhe(own, **PLAIN)
     TRAIN.run(strategy, grid, 1)
     assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
