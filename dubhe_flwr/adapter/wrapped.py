@@ -230,7 +230,7 @@ def kept_state(strategy: Any) -> list[dict[str, Any]]:
     moments, momentum, clipping norm and model.
     """
     return [
-        layer.state_dict()
+        _own_state(layer)
         if _speaks_for_itself(layer)
         else {
             name: value.state_dict() if name == "accountant" else value
@@ -239,6 +239,16 @@ def kept_state(strategy: Any) -> list[dict[str, Any]]:
         }
         for layer in layers(strategy)
     ]
+
+
+def _own_state(layer: Any) -> dict[str, Any]:
+    state = layer.state_dict()
+    if not isinstance(state, dict):
+        raise CheckpointError(
+            f"{type(layer).__name__}.state_dict returned a {type(state).__name__}; return a "
+            "dictionary."
+        )
+    return state
 
 
 def restore_state(strategy: Any, kept: list[dict[str, Any]]) -> None:

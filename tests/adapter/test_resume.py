@@ -154,6 +154,9 @@ def test_each_layer_keeps_its_own_state(api: Api) -> None:
     wrapper.accountant = None
     with pytest.raises(CheckpointError, match="has no 'accountant'"):
         strategy.load_state_dict(saved)
+    inner.state_dict = lambda: None  # which could not be loaded
+    with pytest.raises(CheckpointError, match=r"Own.state_dict returned a NoneType; return a dict"):
+        strategy.state_dict()
 
 
 def test_a_run_that_would_keep_no_checkpoint_is_refused(api: Api, tmp_path: Path) -> None:
