@@ -301,9 +301,7 @@ class Prices(Rule):
         distributions = np.array([own.distribution for own in owns])
         lasting: ArrayLike = 0.0
         if self.blur(frame):
-            shape = 2, frame.num_classes
-            uniform = (generator(own.lasting_seed, "blur").random(shape) for own in owns)
-            lasting = [normal(*(1.0 - each)) for each in uniform]
+            lasting = [_lasting_noise_of(own.lasting_seed, frame.num_classes) for own in owns]
         return weights[:, None] * distributions / FIXED_POINT_SCALE, weights, lasting
 
     def blur(self, frame: Frame) -> float:
@@ -344,3 +342,9 @@ class Prices(Rule):
         fixed_point = self._fixed_point(population.frame, opening=state is None)
         means = fixed_point.means(np.frombuffer(sums, dtype=np.int64), num_clients)
         return design.advance(prices, means, num_clients, population.noise_in_sum)
+
+
+@lru_cache(maxsize=1 << 15)
+def _lasting_noise_of(seed: int, num_classes: int) -> NDArray[np.float64]:
+    """Return a node's lasting noise; in a simulation, drawing it for each sum takes long."""
+    return normal(*(1.0 - generator(seed, "blur").random((2, num_classes))))
