@@ -211,8 +211,8 @@ def test_summary_says_what_was_read() -> None:
 
 def test_a_line_break_in_a_name_does_not_break_the_line() -> None:
     """Names are shown on one line."""
-    found = read_text('site,a,b\n"Bonn\nNorth",1,2\nMainz,3,4\n')
-    assert found.extremes.startswith("Smallest client: Bonn North with 3 samples.")
+    found = read_text('site,a,b\n"Bonn\nNorth",1,0\nMainz,3,4\n')
+    assert found.extremes.startswith("Smallest client: Bonn North with 1 sample.")
 
 
 def test_summary_of_many_classes_is_short() -> None:

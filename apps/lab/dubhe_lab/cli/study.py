@@ -154,7 +154,7 @@ def _study_own(
     console.print(f"{table.summary}\n{table.extremes}", highlight=False, markup=False)
     check_table(table, protocol)
     if not console.is_terminal:
-        sizes = "hundreds of classes or tens of thousands of clients"
+        sizes = "hundreds of classes or thousands of clients"
         takes = f"about a minute, or much longer with {sizes}"
         console.print(f"Selecting clients, which takes {takes}.", highlight=False)
     with console.status("Selecting clients"):

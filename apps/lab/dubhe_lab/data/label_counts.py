@@ -52,14 +52,18 @@ class LabelCounts:
     @property
     def extremes(self) -> str:
         """The names and sizes of the smallest and the largest client."""
-        sizes = self.counts.sum(axis=1)
-        small, large = int(sizes.argmin()), int(sizes.argmax())
+        sizes = self.counts.sum(axis=1).tolist()
+        small, large = sizes.index(min(sizes)), sizes.index(max(sizes))
         if small == large:
-            return f"Each client has {sizes[small]} samples."
+            return f"Each client has {_samples(sizes[small])}."
         return (
-            f"Smallest client: {self.clients[small]} with {sizes[small]} samples. "
-            f"Largest client: {self.clients[large]} with {sizes[large]} samples."
+            f"Smallest client: {self.clients[small]} with {_samples(sizes[small])}. "
+            f"Largest client: {self.clients[large]} with {_samples(sizes[large])}."
         )
+
+
+def _samples(number: int) -> str:
+    return "1 sample" if number == 1 else f"{number} samples"
 
 
 def check_counts(
