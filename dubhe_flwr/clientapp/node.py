@@ -70,6 +70,7 @@ class Node(Limits):
         that rounds should balance, such as sensitive groups. Called at each registration.
     willing : callable (Context, int) -> bool, optional (default: always)
         Returns whether the node trains in a round; for round 0, whether it takes part at all.
+        Called when the node draws, which may be many rounds earlier.
     simulated : bool or callable (Context) -> bool (default: False)
         Whether the node belongs to a simulation and has nothing to hide. It then draws with the
         server's seed, so that runs can be repeated, and reveals its label counts if the server

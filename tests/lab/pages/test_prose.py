@@ -119,7 +119,7 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "with five, three, two classes 0.93, 0.89, 0.65. 1000 draws lower this by 0.03",
         ),
         f"{ADVERSARY}prices.py::test_twenty_sets_of_random_orders": (
-            "has 0.46 in the one trial that it got",
+            "has 0.46, in a single trial",
         ),
         f"{ADVERSARY}prices.py::test_what_draws_tell": ("1.2, 1.6, 2.6 bits about the node",),
         f"{ADVERSARY}prices.py::test_what_draws_tell_a_server_that_changes_k": (
