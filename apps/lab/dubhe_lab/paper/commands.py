@@ -176,7 +176,11 @@ def _reproduce(
 
 for _name, _about, _experiments in (
     *((name, experiment.about, (name,)) for name, experiment in EXPERIMENTS.items()),
-    ("all", "Run every experiment whose data set is available.", tuple(EXPERIMENTS)),
+    (
+        "all",
+        "Run all experiments whose data is available, also beyond the paper.",
+        tuple(EXPERIMENTS),
+    ),
 ):
     app.command(_name, help=_about, epilog=_EPILOG.format(name=_name))(
         command(partial(_reproduce, _name, _experiments), PaperSettings)
