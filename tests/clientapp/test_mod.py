@@ -152,6 +152,7 @@ def test_simulated_may_depend_on_the_context(caplog: pytest.LogCaptureFixture) -
         ({"willing": lambda _context: True}, "willing must be a function of the Context and a"),
         ({"willing": True}, "willing must be a function of the Context and a round"),
         ({"min_cohort": 0}, "min_cohort=0 must be a whole number of at least 1"),
+        ({"min_cohort": True}, "min_cohort=True must be a whole number of at least 1"),
         ({"min_key_bits": "2048"}, "min_key_bits='2048'"),
         ({"min_key_bits": 4096, "max_key_bits": 3072}, "min_key_bits=4096 must be at most max_key"),
     ],

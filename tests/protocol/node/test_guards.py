@@ -6,22 +6,12 @@ from typing import Any
 import pytest
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.protocol.node.memory import Allowance, Membership, Registration
+from dubhe_flwr.protocol.node.memory import Allowance, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.round import spend_sums
 from dubhe_flwr.protocol.node.session import spend_day
-from dubhe_flwr.protocol.wire.announced import JoinRequest
 
-ANNOUNCED = JoinRequest(
-    "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3
-)
-JOINED = Membership(bytes(16), 2, ANNOUNCED, b"", (1, 2))
 POLICY = NodePolicy(label_counts=list, alias="1", max_epochs_per_day=2, max_draws_per_day=10)
-
-
-def registered(num_registered: int) -> Registration:
-    """Return a node that has read a sum over this number of clients."""
-    return Registration(num_registered=num_registered)
 
 
 @pytest.mark.parametrize(
@@ -31,11 +21,11 @@ def test_an_agent_decrypts_fewer_sums_than_half_the_clients(
     num_registered: int, budget: int
 ) -> None:
     """Too many sums are refused, at once or one by one: a sum per client would be solvable."""
-    own = registered(num_registered)
+    fresh = own = Registration(num_registered=num_registered)
     assert spend_sums(own, budget).num_sums == budget
     for _ in range(budget):
         own = spend_sums(own, 1)
-    for spent, number in ((own, 1), (registered(num_registered), budget + 1)):
+    for spent, number in ((own, 1), (fresh, budget + 1)):
         with pytest.raises(RefusedError, match="decrypts no more sums in this registration period"):
             spend_sums(spent, number)
 

@@ -27,13 +27,6 @@ JOINED = Membership(
 MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, Allowance(31415, 1, 31415), JOINED)
 
 
-def test_a_node_finds_what_it_kept() -> None:
-    """After each request, a node finds what it kept before, at every stage."""
-    for place in (JOINED, replace(JOINED, registered=None), None):
-        memory = replace(MEMORY, joined=place)
-        assert Memory.from_fields(memory.to_fields()) == memory
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -88,10 +81,6 @@ def test_a_ledger_carries_what_other_runs_spent() -> None:
         assert joined is not None
         assert (joined.budget.spent, joined.budget.probability, joined.budget.taken_at) == expected
         assert joined.budget.of(others).spent == 0.75
-    away = replace(MEMORY, joined=None, allowance=Allowance(), budget=LabelBudget())
-    assert away.with_ledger(ledger) == replace(
-        away, allowance=Allowance(5, 1), budget=ledger.budget
-    )
 
 
 def test_a_ledger_remembers_the_latest_epochs() -> None:
@@ -148,22 +137,6 @@ def test_a_ledger_that_is_lost_resets_nothing_during_a_run() -> None:
         mine, theirs = told.budget.of(counts), told.budget.of(others)
         assert (mine.spent, mine.probability, mine.taken_at) == (0.75, 1.5, 0.75)
         assert (theirs.spent, theirs.probability, theirs.taken_at) == (of_others, 1.2, 0.25)
-
-
-def test_a_budget_outlasts_other_label_counts() -> None:
-    """Two histograms in turn reset no budget; of many, those that spent most are remembered."""
-    one, other = spent_by((1, 2), 0.5, 2.0, 0.25), (7, 7, 7)
-    for spent in (0.125, 0.25):
-        one = one.of(other).charged(0.125)
-        assert one.spent == spent
-        one = one.of((1, 2))
-        assert (one.spent, one.probability, one.taken_at) == (0.5, 2.0, 0.25)
-    for number in range(100):
-        one = one.of((number, 1)).charged(0.0625)
-    assert [one.of(counts).spent for counts in ((1, 2), other, (0, 1))] == [0.5, 0.25, 0.0625]
-    assert [one.of((number, 1)).spent for number in (61, 62, 98)] == [0.0625, 0.0, 0.0]
-    one = one.of((8, 8)).charged(0.125)
-    assert one.of(other).of((8, 8)).spent == 0.125
 
 
 @pytest.mark.parametrize("share", [1 / 36, 1 / 9])

@@ -16,6 +16,7 @@ UNSETTLED = Unsettled(np.ones(1, int))
 IN_ANSWER = "raised ValueError in "
 NOT_GIVEN = "register failed: SettingsError.$"
 NOT_VALID = "The sum is not valid"
+OUTSIDE = "returned a probability outside 0 to 1"
 
 
 def test_nodes_in_one_process_decrypt_a_sum_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,6 +50,8 @@ def fails(*_: Any) -> Any:
         ("register", "contribution", lambda *_: np.array([0.5]), NOT_GIVEN, "integers of shape"),
         ("settle", "settle", fails, NOT_VALID, f"the rule {Exchanges.name!r} raised ValueError in"),
         ("settle", "settle", lambda *_: UNSETTLED, NOT_VALID, "is not settled after its last sum."),
+        ("settle", "settle", lambda *_: Settled(float("nan")), NOT_VALID, OUTSIDE),
+        ("settle", "settle", lambda *_: Settled(1.5), NOT_VALID, OUTSIDE),
     ],
 )
 def test_only_the_owner_learns_what_is_wrong_with_a_rule(  # noqa: PLR0917 - a row of the table
@@ -60,7 +63,7 @@ def test_only_the_owner_learns_what_is_wrong_with_a_rule(  # noqa: PLR0917 - a r
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The server gets a refusal like any other; the log never quotes an error of the rule."""
+    """The server gets a refusal that costs the sum; the log never quotes an error of the rule."""
     nodes = federation(rule=Exchanges())
     node_id, request = next_request(nodes, stage)
     monkeypatch.setattr(Exchanges, method, what)
@@ -70,29 +73,3 @@ def test_only_the_owner_learns_what_is_wrong_with_a_rule(  # noqa: PLR0917 - a r
     assert message.startswith("dubhe: the ")
     assert log in message
     assert "3 1 4" not in message
-
-
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        Settled(None),  # type: ignore[arg-type]
-        Settled(float("nan")),
-        Settled(1.5),
-        Unsettled(None),  # type: ignore[arg-type]
-        Unsettled([[1], []]),  # type: ignore[arg-type]
-    ],
-)
-def test_a_decrypted_sum_is_charged_whatever_a_rule_returns(
-    outcome: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same sum is not decrypted a second time."""
-    nodes = federation(rule=Exchanges(1))
-    node_id, request = next_request(nodes, Stage.SETTLE)
-    monkeypatch.setattr(Exchanges, "settle", lambda *_: outcome)
-    session = nodes.session(node_id)
-    with pytest.raises(RefusedError):
-        session.handle(request)
-    own = session.memory.joined
-    assert own is not None
-    assert own.registered is not None
-    assert own.registered.has_refused == (own.registered.num_read == 0)
