@@ -23,20 +23,6 @@ def test_blurred_labels_are_the_nearest_distributions(seed: int, size: int, nois
     assert np.einsum("ic,jic->ji", noisy - found, others[:, None] - found).max() < 1e-9
 
 
-def test_blurred_labels_keep_the_weight() -> None:
-    """A client with twice the weight has twice the labels, and is blurred alike."""
-    labels, lasting = np.array([[0.7, 0.3]]), [[0.1, -0.2]]
-    doubled = blurred(2.0 * labels, [2.0], lasting)
-    assert doubled == pytest.approx(2.0 * blurred(labels, 1.0, lasting))
-    assert doubled.sum() == pytest.approx(2.0)
-
-
-def test_without_noise_nothing_changes() -> None:
-    """The labels stay the same, up to rounding."""
-    labels = skewed(20, 3, 0)
-    assert blurred(labels, 1.0, 0.0) == pytest.approx(labels)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_volunteers_are_balanced_although_they_are_blurred(*, weighted: bool) -> None:
     """The sums have the exact labels, so prices correct what the blur would otherwise change."""

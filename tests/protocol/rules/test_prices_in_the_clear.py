@@ -61,7 +61,7 @@ def check_epochs(counts: NDArray[np.int64], num_rounds: int, **settings: Any) ->
         (skewed_counts(40), {"determination": Tries(5), "simulation": "encrypted"}),
         (skewed_counts(50, 10), {"rule": Prices(0.1, 1.0)}),
         (skewed_counts(50, 10), {"rule": Prices(0.1, 1.0, "own", noise=0.0)}),
-        (UNEQUAL, {"equal_weights": False}),
+        (UNEQUAL, {"equal_weights": False, "num_participants": 22}),
         (UNEQUAL, {"rule": Prices(1.0, 0.5, (0.4, 0.3, 0.2, 0.1), 2.5), "equal_weights": False}),
         (skewed_counts(12), {"num_participants": 4}),
         (np.tile([5, 3, 2, 0], (40, 1)), {"rule": Prices(noise=0.0), "simulation": "encrypted"}),
