@@ -128,12 +128,13 @@ def test_a_ledger_that_is_lost_resets_nothing_during_a_run() -> None:
     """A lost or older ledger resets nothing: the node's own memory says what it has spent."""
     counts, others = (4, 5), (9, 20, 30)
     earlier = spent_by(others, 0.5, 1.2, 0.25).of(counts)
-    spent = replace(earlier, spent=0.75, probability=1.5, taken_at=0.75)
+    spent = replace(earlier, spent=0.75, probability=1.5, taken_at=0.75, lasting_seed=b"seed")
     memory = Memory(allowance=Allowance(7, 3, 40), budget=spent)
     older = Ledger(Allowance(7, 5, 20), spent_by(others, 0.6, 0.9, 0.1))
     for ledger, epochs, of_others in ((Ledger(), 3, 0.5), (older, 5, 0.6)):
         told = memory.with_ledger(ledger)
         assert told.allowance == Allowance(7, epochs, 40)
+        assert told.budget.lasting_seed == b"seed"
         mine, theirs = told.budget.of(counts), told.budget.of(others)
         assert (mine.spent, mine.probability, mine.taken_at) == (0.75, 1.5, 0.75)
         assert (theirs.spent, theirs.probability, theirs.taken_at) == (of_others, 1.2, 0.25)
