@@ -120,8 +120,6 @@ def test_an_invalid_line_is_named(tmp_path: Path) -> None:
     [
         ({"signing_key": KEYS[0]}, "pass both or neither"),
         ({"trusted_keys": TRUSTED}, "pass both or neither"),
-        ({"signing_key": lambda _c: KEYS[0]}, "pass both or neither"),
-        ({"signing_key": KEYS[0], "trusted_keys": []}, "trusted_keys is empty"),
         ({"signing_key": lambda _c: KEYS[0], "trusted_keys": []}, "trusted_keys is empty"),
         ({"signing_key": KEYS[0], "trusted_keys": TRUSTED[1:]}, "not among trusted_keys"),
     ],

@@ -61,27 +61,22 @@ def test_the_file_does_not_hold_the_label_counts(tmp_path: Path) -> None:
     assert ", ".join(map(str, COUNTS)) not in kept
 
 
-def test_sums_of_earlier_runs_count(tmp_path: Path) -> None:
-    """They count for the node that entered them, as long as its label counts stay the same."""
+def test_sums_and_noise_of_earlier_runs_last(tmp_path: Path) -> None:
+    """Sums count for the node that entered them, as long as its label counts stay the same.
+
+    The seed of its lasting noise stays in any case: with a new one, an average would be exact.
+    """
     for identity, spent in (("3", 0.25), ("4", 0.5)):
         with open_ledger(tmp_path, identity) as (_, save):
             save(Ledger(budget=LabelBudget().of(tuple(COUNTS)).charged(spent)))
+    seeds = []
     for partition, counts, spent in ((3, COUNTS, 0.25), (4, COUNTS, 0.5), (3, [9, 20, 30], 0.0)):
         node = Node(lambda _context, own=counts: own, state_dir=tmp_path)  # type: ignore[misc]
         memory = join_in_a_new_run(node, partition)
         assert memory.joined is not None
         assert memory.budget.spent == memory.joined.budget.spent == spent
-
-
-def test_the_lasting_noise_outlasts_a_run_and_other_labels(tmp_path: Path) -> None:
-    """Its seed is the node's own secret: with a new one, an average over runs would be exact."""
-    seeds = []
-    for partition, counts in ((3, COUNTS), (3, [9, 20, 30]), (4, COUNTS)):
-        node = Node(lambda _context, own=counts: own, state_dir=tmp_path)  # type: ignore[misc]
-        joined = join_in_a_new_run(node, partition).joined
-        assert joined is not None
-        seeds.append(joined.budget.lasting_seed)
-    assert seeds[0] == seeds[1] != seeds[2]
+        seeds.append(memory.joined.budget.lasting_seed)
+    assert seeds[0] == seeds[2] != seeds[1]
     assert len(seeds[0]) == 16
 
 

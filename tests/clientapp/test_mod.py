@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 from apis import (
     NUM_CLASSES,
@@ -161,21 +160,6 @@ def test_unfit_arguments_are_refused_at_once(given: dict[str, Any], message: str
     """Unfit arguments are refused when the app is created, and the error says what to do."""
     with pytest.raises(SettingsError, match=message):
         DubheMod(**{"label_counts": lambda _context: [1], **given})
-
-
-def test_label_counts_are_read_at_registration_only() -> None:
-    """A join reads the label counts once; a hello does not touch them."""
-    calls: list[int] = []
-
-    def counts(_context: Context) -> Any:
-        calls.append(1)
-        return np.array([5, 5, 5, 5])
-
-    app, node = numpy_client_app(counts), node_context()
-    answer(app, node)
-    assert not calls
-    answer(app, node, "join")
-    assert len(calls) == 1
 
 
 def test_register_dubhe_explains_wrong_arguments() -> None:

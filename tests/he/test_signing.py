@@ -44,6 +44,8 @@ def test_invalid_signature_is_refused(signature: bytes | None, match: str) -> No
     [
         (lambda: TrustedKeys([]), "empty"),
         (lambda: TrustedKeys(TRUSTED[0]), "trusted_keys is a .*load_trusted_keys"),  # type: ignore[arg-type]
+        (lambda: TrustedKeys("keys.txt"), "trusted_keys is a str; .*load_trusted_keys"),  # type: ignore[arg-type]
+        (lambda: TrustedKeys(b"key"), "trusted_keys is a bytes; .*load_trusted_keys"),  # type: ignore[arg-type]
         (lambda: TrustedKeys([*TRUSTED, TRUSTED[0]]), "twice"),
         (lambda: TrustedKeys([KEYS[0]]), "not a public Ed25519 key"),  # type: ignore[list-item]
         (lambda: TrustedKeys([OTHER_KIND.public_key()]), "not a public Ed25519 key"),

@@ -1,22 +1,10 @@
 """Tests of when a node is asked to be a member of the committee in vain."""
 
-import pytest
-from adversary.test_committee import federation as with_committee
 from protocol.nodes import federation, next_request, refuses, seal
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire.messages import OpenRequest
-
-
-def test_a_node_that_registered_becomes_no_member() -> None:
-    """A member that registered with other members would know pads of both committees."""
-    nodes = with_committee()
-    appoint = nodes.until(Stage.APPOINT)
-    member, request = next(iter(appoint.fields.items()))
-    nodes.deliver(nodes.step(nodes.deliver(appoint)))  # type: ignore[arg-type]
-    with pytest.raises(RefusedError, match="already registered in this registration period"):
-        nodes.handle(member, {**request, "sequence": 50})
 
 
 def test_without_a_committee_nobody_opens_a_sum() -> None:

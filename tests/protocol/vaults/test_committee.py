@@ -68,13 +68,6 @@ def test_an_altered_part_opens_no_sum(field: str, spoil: Any, refused: str) -> N
         nodes.handle(node_id, {**request, field: spoil(request[field])})
 
 
-def test_nodes_share_a_sum_but_no_proofs() -> None:
-    """The server holds one copy of a sum, however many nodes it sends it to."""
-    requests: Any = federation(pinned=False).until(Stage.SETTLE).requests
-    assert len({id(request.rule_sum) for request in requests.values()}) == 1
-    assert len({request.proofs for request in requests.values()}) == 20
-
-
 def test_a_member_proves_a_part_that_does_not_open() -> None:
     """A part can be garbage although its member stands by it."""
     nodes = federation(pinned=False)

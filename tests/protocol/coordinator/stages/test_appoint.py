@@ -1,5 +1,6 @@
 """Tests of the stage `appoint`: who is asked to be an opener, and what if it cannot be."""
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -56,22 +57,19 @@ def test_one_silent_member_spoils_no_round(num_nodes: int) -> None:
         assert (plan.num_registered, joins_in(plan) <= 5) == (num_nodes, True)
 
 
-def test_a_removed_key_is_left_out_by_the_server_at_once() -> None:
-    """The server gets the new list first, and the nodes one by one."""
-    nodes = federation(trusted_keys=[*TRUSTED[:2], *TRUSTED[3:]])
-    for row in (0, 7):
-        new = [key for key in TRUSTED if key != TRUSTED[2]]
-        set_policy(nodes, nodes.ids[row], pinned=PinnedKeys(KEYS[row], new))
-    plan = nodes.play(1)
-    assert (plan.num_registered, joins_in(plan)) == (N - 1, 1)
-
-
-def test_a_new_key_reaches_the_server_last() -> None:
-    """Meanwhile nodes may have the new list; the node with the new key stays out."""
-    nodes = federation(trusted_keys=TRUSTED[:-1])
-    for row in range(N - 1):
-        if row % 2:
-            set_policy(nodes, nodes.ids[row], pinned=PinnedKeys(KEYS[row], TRUSTED[:-1]))
+@pytest.mark.parametrize(
+    ("place", "rows"),
+    [(2, (0, 7)), (N - 1, range(1, N - 1, 2))],
+    ids=["a removed key", "a new key"],
+)
+def test_lists_that_differ_by_a_key_leave_out_its_node_alone(
+    place: int, rows: Sequence[int]
+) -> None:
+    """A removed key reaches the server first, and a new one last; nodes get lists one by one."""
+    shorter = [key for key in TRUSTED if key != TRUSTED[place]]
+    nodes = federation(trusted_keys=shorter)
+    for row in rows:
+        set_policy(nodes, nodes.ids[row], pinned=PinnedKeys(KEYS[row], shorter))
     plan = nodes.play(1)
     assert (plan.num_registered, joins_in(plan)) == (N - 1, 1)
 
