@@ -8,7 +8,7 @@ import pytest
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.rules import Frame, Own, Population, Prices, Settled
+from dubhe_flwr.rules import Frame, Own, Population, Prices
 
 TARGET = (0.4, 0.3, 0.2, 0.1)
 
@@ -99,16 +99,6 @@ def test_one_class_has_no_prices() -> None:
         Prices().registration_slots(Frame(1, 100))
 
 
-@pytest.mark.parametrize(("num_clients", "enters"), [(13, True), (12, False), (4, False)])
-def test_labels_enter_no_sum_if_all_nodes_volunteer(num_clients: int, *, enters: bool) -> None:
-    """All nodes then have the same probability, whatever their labels are."""
-    rule, population = Prices(), Population(Frame(3, 100), num_clients, 12, 12, num_members=3)
-    one, other = (
-        rule.contribution(Own(np.array(counts)), population) for counts in ([9, 0, 0], [1, 1, 1])
-    )
-    assert (one.tolist() != other.tolist()) == enters
-
-
 @pytest.mark.parametrize(
     ("rule", "num_clients", "num_participants", "why"),
     [
@@ -125,34 +115,6 @@ def test_a_remark_says_that_chance_selects(
     """It names the reason."""
     remark = rule.remark(num_clients, num_participants)
     assert remark is None if why is None else re.search(why, remark or "")
-
-
-def test_few_classes_have_a_blur() -> None:
-    """The threat model gives the default."""
-    for noise, size, blur in ((1.5, 4, 0.15), (3.0, 4, 0.15), (1.5, 10, 0.0), (0.0, 4, 0.0)):
-        assert Prices(noise=noise).blur(Frame(size, 9)) == pytest.approx(blur)
-
-
-def test_with_few_classes_nodes_with_the_same_labels_differ() -> None:
-    """They draw by what they see of their labels, which is blurred; ten classes have no blur."""
-    for num_classes, noise, differ in ((3, 1.5, True), (10, 1.5, False), (3, 0.0, False)):
-        frame = Frame(num_classes, 99)
-        rule, population = Prices(noise=noise), Population(frame, 60, 12, 60, num_members=3)
-        counts = np.array([[90, 9, 1], [80, 19, 1], [70, 1, 29]] * 20)
-        counts = np.pad(counts, ((0, 0), (0, num_classes - 3)))
-        owns = [Own(row, lasting_seed=seed) for seed, row in enumerate(counts)]
-        state, told = None, [rule.contribution(own, population) for own in owns]
-        while True:
-            total = np.sum(told, axis=0)
-            outcomes: list[Any] = [rule.settle(own, population, state, total) for own in owns]
-            if isinstance(outcomes[0], Settled):
-                break
-            state, told = outcomes[0].state, [outcome.contribution for outcome in outcomes]
-        chances = [outcome.probability for outcome in outcomes[::3]]
-        assert (len(set(chances)) > 1) == differ
-        again = rule.settle(owns[0], population, state, total)
-        assert isinstance(again, Settled)
-        assert again.probability == chances[0]
 
 
 def test_lasting_noise_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
