@@ -101,26 +101,3 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
 def test_encryption_changes_nothing(num_cases: int) -> None:
     """Probabilities, selections, sums, the best and participants agree, bit for bit."""
     settings(max_examples=num_cases)(given(case=cases())(lambda case: check(**case)))()
-
-
-@pytest.mark.parametrize(
-    "given_",
-    [
-        pytest.param({"num_clients": 300}, marks=pytest.mark.slow),
-        pytest.param({"num_clients": 45, "thresholds": "search"}, marks=pytest.mark.slow),
-        {
-            "style": "ties", "reference_set": (1, 2, 3, 28),
-            "thresholds": {1: 0.5, 2: 0.25, 3: 0.125},
-        },
-        {"style": "one class", "reference_set": (2, 62), "thresholds": {2: 0.5}},
-        {"reference_set": (1, 2, 5), "thresholds": "search", "registration_interval": 3},
-        {"rounds_per_draw": 3, "equal_weights": False},
-    ],
-)  # fmt: skip
-def test_encryption_changes_nothing_in_larger_federations(given_: dict[str, Any]) -> None:
-    """The same holds for dozens of clients and thousands of categories."""
-    usual: dict[str, Any] = {
-        "style": "skewed", "num_clients": 40, "seed": 9, "num_participants": 14, "tries": 6,
-        "reference_set": (1, 2, 10), "thresholds": {1: 0.7, 2: 0.1},
-    }  # fmt: skip
-    check(**usual | given_)
