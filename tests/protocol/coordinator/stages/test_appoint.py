@@ -8,7 +8,7 @@ import pytest
 from adversary.test_committee import KEYS, TRUSTED, N, federation, joins_in
 from protocol.federation import Federation
 from protocol.nodes import set_policy
-from protocol.server import agents_in_turn, alter, altered, asked, lost
+from protocol.server import alter, asked, lost
 from protocol.server import federation as with_agent
 
 from dubhe_flwr.errors import QuorumError
@@ -92,15 +92,6 @@ def test_no_committee_is_sought_for_ever() -> None:
     assert nodes.stages().count(Stage.JOIN) == 7
     committees = {tuple(asked(nodes, Stage.APPOINT)[at : at + 3]) for at in range(0, 21, 3)}
     assert len(committees) == 7
-
-
-def test_at_most_seven_agents_are_asked() -> None:
-    """When the seventh epoch fails, the server gives up the round."""
-    nodes = with_agent()
-    with altered(nodes, "appoint", lost), pytest.raises(QuorumError, match="No sum can be opened"):
-        nodes.play(1)
-    assert asked(nodes, "appoint") == agents_in_turn(nodes, purpose="keygen")[:7]
-    assert len(nodes.play(2).participants) == 4
 
 
 def test_the_mean_number_of_samples_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:

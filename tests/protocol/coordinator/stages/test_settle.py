@@ -10,7 +10,6 @@ from protocol.server import (
     Nodes,
     alter,
     altered,
-    asked,
     awaiting,
     federation,
     lost,
@@ -20,33 +19,12 @@ from protocol.server import (
     without,
 )
 
-from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol.coordinator.stages.settle import Settle
 
 
 def searching(**overrides: Any) -> Nodes:
     """Return twelve nodes and a server whose rule takes two sums."""
     return federation(**SEARCH, **overrides)
-
-
-def test_nodes_draw_as_they_settle() -> None:
-    """Nodes draw once for the first rounds, and say in which of these they are willing."""
-    nodes = searching(rounds_per_draw=4)
-    about: list[int] = []
-
-    def willing(server_round: int) -> bool:
-        about.append(server_round)
-        return server_round != 2
-
-    unwilling = wills(nodes, [5], willing)
-    plans = nodes.rounds(1, 4)
-    assert stages_of(plans[0])[-3:] == ["settle", "settle", "determine"]
-    assert [plan.stages for plan in plans[1:]] == [()] * 3
-    assert about == [0, 1, 2, 3, 4]
-    assert not unwilling & set(plans[1].participants)
-    memories = [nodes.session(node_id).memory for node_id in nodes.ids]
-    assert {memory.allowance.num_draws for memory in memories} == {4 * 3}
-    assert stages_of(nodes.play(5)) == ["participate", "determine"]
 
 
 @pytest.mark.parametrize("num_away", [4, 12])
@@ -77,49 +55,6 @@ def test_a_node_that_declines_is_not_drawn_at_random() -> None:
     plan = nodes.play(1, nodes.ids[:5])
     assert plan.fallback
     assert set(plan.participants) == set(nodes.ids[:4])
-
-
-def test_a_node_that_missed_an_exchange_is_out_of_the_epoch() -> None:
-    """Sums cover the nodes that answered; the shares still count all registered nodes."""
-    nodes = searching(registration_interval=4, max_unregistered=1.0)
-    out = nodes.ids[:3]
-    with altered(nodes, "settle", lost, out):
-        plan = nodes.play(1)
-    assert [(r.sent, r.accepted) for r in plan.stages if r.stage == "settle"] == [(12, 9), (9, 9)]
-    epoch = epoch_of(nodes)
-    assert epoch.registered == tuple(nodes.ids[3:])
-    assert (epoch.num_registered, epoch.registration.last_sum.number) == (12, 1)
-    for server_round in (2, 3):
-        assert not set(out) & set(asked(nodes, "participate"))
-        assert not set(out) & set(nodes.play(server_round).participants)
-    assert (nodes.play(5).num_registered, nodes.errors) == (12, [])
-
-
-@pytest.mark.parametrize(
-    ("goes_on", "what"),
-    [
-        (True, "registered and continuing with the rule"),
-        (False, "registered and have settled the rule"),
-    ],
-)
-def test_too_few_contributions_end_the_round(goes_on: bool, what: str) -> None:
-    """A quorum is needed in each exchange; the next round registers anew.
-
-    The error does not advise to lower the quorum, since it cannot be below min_cohort.
-    """
-    nodes = searching()
-
-    def spoil(reply: Any) -> Any:
-        if goes_on:
-            return {**reply, "contribution": bytes(len(reply["contribution"]))}
-        return reply if "contribution" in reply else None
-
-    sentence = rf"2 nodes are {what}, fewer than quorum=3 .* if replies are late\. Set on_failure"
-    with altered(nodes, "settle", spoil, nodes.ids[2:]), pytest.raises(QuorumError, match=sentence):
-        nodes.play(1)
-    assert nodes.state.epoch is None
-    plan = nodes.play(2)
-    assert (stages_of(plan)[0], plan.num_registered) == ("join", 12)
 
 
 def test_the_finding_of_most_nodes_counts() -> None:
