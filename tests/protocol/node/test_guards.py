@@ -6,28 +6,11 @@ from typing import Any
 import pytest
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.protocol.node.memory import Allowance, Registration
+from dubhe_flwr.protocol.node.memory import Allowance
 from dubhe_flwr.protocol.node.policy import NodePolicy
-from dubhe_flwr.protocol.node.round import spend_sums
 from dubhe_flwr.protocol.node.session import spend_day
 
 POLICY = NodePolicy(label_counts=list, alias="1", max_epochs_per_day=2, max_draws_per_day=10)
-
-
-@pytest.mark.parametrize(
-    ("num_registered", "budget"), [(9, 4), (8, 3), (7, 3), (3, 1), (2, 0), (41, 20)]
-)
-def test_an_agent_decrypts_fewer_sums_than_half_the_clients(
-    num_registered: int, budget: int
-) -> None:
-    """Too many sums are refused, at once or one by one: a sum per client would be solvable."""
-    fresh = own = Registration(num_registered=num_registered)
-    assert spend_sums(own, budget).num_sums == budget
-    for _ in range(budget):
-        own = spend_sums(own, 1)
-    for spent, number in ((own, 1), (fresh, budget + 1)):
-        with pytest.raises(RefusedError, match="decrypts no more sums in this registration period"):
-            spend_sums(spent, number)
 
 
 @pytest.mark.parametrize(
