@@ -27,7 +27,7 @@ from dubhe_flwr.errors import (
     UntrustedError,
 )
 from dubhe_flwr.he import pads
-from dubhe_flwr.he.sealing import RecipientKey, seal
+from dubhe_flwr.he.sealing import seal
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Plan, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
@@ -51,7 +51,6 @@ from dubhe_flwr.protocol.vaults.keyed import UNUSABLE_KEY
 from dubhe_flwr.protocol.vaults.vault import Member
 from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinStatus
 from dubhe_flwr.protocol.wire.codec import encode
-from dubhe_flwr.protocol.wire.envelope import read_request
 from dubhe_flwr.protocol.wire.messages import (
     OpenReply,
     OpenRequest,
@@ -736,34 +735,6 @@ def test_no_number_of_participants_takes_the_noise_away(
     added = noise_of_members(monkeypatch)
     nodes.deliver(nodes.until(Stage.OPEN))
     assert added == pytest.approx([2**18 * Prices.noise / 2 * 5 / 3] * 3)
-
-
-def test_members_keys_of_an_old_epoch_open_nothing_more() -> None:
-    """A node that forgot an epoch joins it with a new key, which no member has signed.
-
-    All members collude with the server, but only after the epoch. They know the group key, and
-    their delivery keys fit the old appointment.
-    """
-    nodes = federation()
-    nodes.play(1)
-    victim, vault = nodes.ids[12], vault_of(nodes)
-    leaked = RecipientKey.from_bytes(joined(nodes, victim).delivery_key)
-    told: Any = {(e.node_id, e.stage): e.request for e in nodes.exchanges}
-    join, old = told[victim, Stage.JOIN], told[victim, Stage.REGISTER]
-    request: Any = read_request(old)[1]
-    of_old = vault.statement(join["epoch"], request, leaked.public_bytes, 0)
-    made = leaked.decrypt(old["sealed-key"], of_old)
-    nodes.play(2)
-    with pytest.raises(StaleMessageError):
-        nodes.handle(victim, join)
-    del nodes.memories[victim]  # a new run, or a SuperNode that was restarted
-    nodes.handle(victim, join)
-    new = RecipientKey.from_bytes(joined(nodes, victim).delivery_key).public_bytes
-    sealed_anew = seal(made, new, vault.statement(join["epoch"], request, new, 0))
-    with pytest.raises(UntrustedError, match="signature belongs to another statement"):
-        nodes.handle(victim, {**old, "sealed-key": sealed_anew})
-    set_policy(nodes, victim, pinned=None)  # without trusted keys it would register
-    assert nodes.handle(victim, {**old, "sealed-key": sealed_anew})
 
 
 def test_members_check_the_roster_against_their_own_lists_only() -> None:

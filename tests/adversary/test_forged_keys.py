@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from protocol.federation import Federation, joined, paillier, secret_key
+from adversary.test_committee import federation as with_committee
+from protocol.federation import Federation, joined
 from protocol.nodes import (
     KEYS,
     NUM_CLIENTS,
@@ -16,7 +17,7 @@ from protocol.nodes import (
 
 from dubhe_flwr.errors import QuorumError, StaleMessageError, UntrustedError
 from dubhe_flwr.he.sealing import RecipientKey, seal
-from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
+from dubhe_flwr.he.secret_key import generate_secret_key
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
@@ -31,25 +32,36 @@ def untrusted(nodes: Nodes) -> list[str]:
     return [str(error) for error in nodes.errors if isinstance(error, UntrustedError)]
 
 
-def sealed_anew(node: Membership, key: SecretKey, told: Fields) -> Fields:
-    """Return a request to register with a key that is sealed as the agent would."""
+def nodes_with(pinned: bool) -> Nodes:
+    """Return nodes with or without pinned keys, and a server."""
+    return pinned_federation() if pinned else federation()
+
+
+def statement(node: Membership, told: Fields) -> bytes:
+    """Return what the first opener signs for a node, and under which it seals a key."""
+    own, request = RecipientKey.from_bytes(node.delivery_key), read_request(told)[1]
+    vault: Any = node.terms.vault
+    made: bytes = vault.statement(node.epoch, request, own.public_bytes, 0)
+    return made
+
+
+def sealed_anew(node: Membership, key: bytes, told: Fields) -> Fields:
+    """Return a request to register with a key that is sealed as the opener would."""
     own = RecipientKey.from_bytes(node.delivery_key).public_bytes
-    request: Any = read_request(told)[1]
-    statement = paillier(node.terms).statement(node.epoch, request, own, 0)
-    return {**told, "sealed-key": seal(key.to_bytes(), own, statement)}
+    return {**told, "sealed-key": seal(key, own, statement(node, told))}
 
 
 @pytest.mark.parametrize("pinned", [True, False])
 def test_recipients_find_a_server_that_plays_the_agent(pinned: bool) -> None:
     """The seals open, but no node with pinned keys registers; nodes without them accept the key."""
-    nodes = (pinned_federation if pinned else federation)()
+    nodes = nodes_with(pinned)
     own_key, own = generate_secret_key(512), RecipientKey.generate()
 
     def play_the_agent(stage: str, node_id: int, request: Fields) -> Fields:
         if stage != Stage.REGISTER:
             return request
         made = {"public": own_key.public_key.to_bytes(), "opener-keys": own.public_bytes}
-        return sealed_anew(joined(nodes, node_id), own_key, {**request, **made})
+        return sealed_anew(joined(nodes, node_id), own_key.to_bytes(), {**request, **made})
 
     nodes.alter_request = play_the_agent
     nodes.deliver(nodes.until(Stage.REGISTER))
@@ -63,7 +75,7 @@ def test_a_wrong_number_of_nodes(pinned: bool) -> None:
 
     With a larger one, an agent would decrypt more sums, and sums over all clients.
     """
-    nodes = (pinned_federation if pinned else federation)()
+    nodes = nodes_with(pinned)
     nodes.alter_request = lambda stage, _node, request: (
         {**request, "num-joined": 1000} if stage == Stage.REGISTER else request
     )
@@ -74,17 +86,20 @@ def test_a_wrong_number_of_nodes(pinned: bool) -> None:
 
 @pytest.mark.parametrize("forgets", ["many epochs", "everything"])
 @pytest.mark.parametrize("pinned", [True, False])
-def test_a_leaked_key_of_an_old_epoch_opens_nothing(forgets: str, pinned: bool) -> None:
-    """A node that forgot the epoch rejoins with a new delivery key, which no agent has signed."""
-    nodes = pinned_federation() if pinned else federation()
+@pytest.mark.parametrize("make", [nodes_with, lambda pinned: with_committee(pinned=pinned)])
+def test_a_leaked_key_of_an_old_epoch_opens_nothing(make: Any, pinned: bool, forgets: str) -> None:
+    """A node that forgot the epoch joins it with a new delivery key, which no opener has signed.
+
+    All openers collude with the server, but only after the epoch.
+    """
+    nodes = make(pinned)
     nodes.play(1)
-    node_id = nodes.ids[0]
-    join, old = (
-        next(e.request for e in nodes.exchanges if (e.node_id, e.stage) == (node_id, stage))
-        for stage in (Stage.JOIN, Stage.REGISTER)
-    )
-    leaked = secret_key(joined(nodes, node_id))
-    if forgets == "everything":
+    node_id = nodes.ids[-1]
+    told: Any = {e.stage: e.request for e in nodes.exchanges if e.node_id == node_id}
+    join, old, place = told[Stage.JOIN], told[Stage.REGISTER], joined(nodes, node_id)
+    leaked = RecipientKey.from_bytes(place.delivery_key)
+    key = leaked.decrypt(old["sealed-key"], statement(place, old))
+    if forgets == "everything":  # a new run, or a SuperNode that was restarted
         del nodes.memories[node_id]
     else:
         set_policy(nodes, node_id, max_epochs_per_day=2 * REMEMBERED_EPOCHS)
@@ -93,7 +108,7 @@ def test_a_leaked_key_of_an_old_epoch_opens_nothing(forgets: str, pinned: bool) 
                 nodes.session(node_id).handle(join)
             nodes.handle(node_id, {**join, "epoch": bytes([number]) * 16})
     nodes.handle(node_id, join)
-    for request in (old, sealed_anew(joined(nodes, node_id), leaked, old))[not pinned :]:
+    for request in (old, sealed_anew(joined(nodes, node_id), key, old))[not pinned :]:
         if pinned:
             with pytest.raises(UntrustedError, match="Opener 1 is not a trusted node that signed"):
                 nodes.handle(node_id, request)
