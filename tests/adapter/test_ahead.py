@@ -26,7 +26,6 @@ from dubhe_flwr.rules import Prices
 AHEAD, MAIN = "dubhe-ahead", "MainThread"
 NUM_ROUNDS = 9
 SETTINGS: dict[str, Any] = {"registration_interval": 4, "rounds_per_draw": 3}
-JOIN: Batch = Batch(Envelope(bytes(16), "join", 1), dict.fromkeys(range(4)))  # type: ignore[arg-type]
 
 pytestmark = in_both_apis
 

@@ -160,17 +160,12 @@ def test_no_node_answers_for_another(grid: InProcessGrid, monkeypatch: pytest.Mo
 
 def test_a_forwarding_grid_forwards_everything(grid: InProcessGrid) -> None:
     """A forwarding Grid has the messages and the run of the other Grid."""
-    view = ForwardingGrid(grid)
-    node_ids = list(view.get_node_ids())
-    assert node_ids == list(grid.get_node_ids())
-    assert view.run is grid.run
-    run = new_run(17)
+    view, run, kind = ForwardingGrid(grid), new_run(17), message_type("hello")
     view.set_run(run)
-    assert grid.run is run
-    kind = message_type("hello")
-    message = Message(RecordDict(), dst_node_id=node_ids[0], message_type=kind)
-    assert len(list(view.send_and_receive([message]))) == 1
-    ids = list(view.push_messages([view.create_message(RecordDict(), kind, node_ids[0], "1")]))
+    assert view.run is grid.run is run
+    node_id, *_ = view.get_node_ids()
+    assert len(list(view.send_and_receive([Message(RecordDict(), node_id, kind)]))) == 1
+    ids = view.push_messages([view.create_message(RecordDict(), kind, node_id, "1")])
     assert len(list(view.pull_messages(ids))) == 1
 
 
