@@ -262,19 +262,6 @@ FIT, TRAIN = Api("fit"), Api("train")
 in_both_apis = pytest.mark.parametrize("api", [FIT, TRAIN], ids=str)
 
 
-def exchanges_of(grid: Any) -> list[tuple[Message, Message]]:
-    """Return a list that grows by each message that a node of a Grid gets, with its reply."""
-    answer, seen = grid._answer, list[tuple[Message, Message]]()
-
-    def watched(message: Message) -> Message:
-        reply: Message = answer(message)
-        seen.append((message, reply))
-        return reply
-
-    grid._answer = watched
-    return seen
-
-
 def same(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> bool:
     """Tell whether two models are the same bit for bit."""
     return [a.tobytes() for a in one] == [b.tobytes() for b in other]

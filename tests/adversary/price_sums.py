@@ -319,7 +319,7 @@ def by_one_share(law: Floats, own: Floats, label: int) -> Floats:
 
 def linear_guess(readings: Readings, law: Floats) -> Floats:
     """Return the best linear guess for all clients at once, shape (N, C)."""
-    sums, number = readings.sums, len(readings.labels)
+    sums = readings.sums
     rng = np.random.default_rng([readings.seed, 17])
     draws = drawn(law, _DRAWN, rng)
     sample = answers(sums, draws)
@@ -332,6 +332,4 @@ def linear_guess(readings: Readings, law: Floats) -> Floats:
     gain = np.linalg.solve(covariance, seen)
     mean = law / law.sum()
     crossed = (draws - mean).T @ (sample - sample.mean(axis=0)) / len(draws)
-    of_client = _stretched(sums, entered).T * gain
-    assert of_client.shape[0] == number
-    return np.asarray(mean + of_client @ crossed.T)
+    return np.asarray(mean + (_stretched(sums, entered).T * gain) @ crossed.T)

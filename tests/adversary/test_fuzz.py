@@ -15,7 +15,6 @@ from apis import FIT, TRAIN, Api
 from flwr.app import ConfigRecord, Message, RecordDict
 from protocol.accidents import spoilt
 
-from dubhe_flwr.adapter.messages import STAGES, stage_of
 from dubhe_flwr.core.distribution import fixed_point_distribution
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Stage
@@ -35,22 +34,6 @@ def grid_of(api: Api, seed: int = 0) -> Any:
     """Return the twelve nodes."""
     labels = lambda context: COUNTS[int(context.node_config["partition-id"])]  # noqa: E731
     return api.grid(labels, num_nodes=len(COUNTS), seed=seed)
-
-
-def replaying(grid: Any, rng: random.Random) -> Any:
-    """Let a twentieth of a Grid's replies be the node's first reply at the same stage."""
-    answer, first = grid._answer, dict[tuple[int, str], Message]()
-
-    def replay(message: Message) -> Message:
-        reply: Message = answer(message)
-        key = message.metadata.dst_node_id, message.metadata.message_type
-        old = first.setdefault(key, reply)
-        if stage_of(message) in STAGES and rng.random() < 0.05 and old.has_content():
-            return Message(old.content, reply_to=message)
-        return reply
-
-    grid._answer = replay
-    return grid
 
 
 def labels_in(text: str) -> list[str]:
@@ -124,7 +107,7 @@ def test_spoilt_requests_to_nodes(api: Api, share: int, told: io.StringIO) -> No
 
 @RUNS
 def test_runs_with_lying_nodes(api: Api, share: int, told: io.StringIO) -> None:
-    """Some replies of each stage are damaged or old: the run trains, or ends in a quorum error."""
+    """Some replies of each stage are damaged: the run trains, or ends in a quorum error."""
     stages, num_trained = tuple(Stage)[1:], 0
     faults = [Fault("corrupt_reply", stages, 0.1)]
     tracemalloc.start()
@@ -133,8 +116,7 @@ def test_runs_with_lying_nodes(api: Api, share: int, told: io.StringIO) -> None:
         own = {"rule": rule, "seed": seed, "on_failure": ("raise", "random")[seed % 2]}
         strategy = api.dubhe(**SETTINGS | own)
         with suppress(QuorumError):
-            grid = replaying(grid_of(api, seed), random.Random(seed))
-            api.run(strategy, FaultyGrid(grid, faults, seed=seed), 2)
+            api.run(strategy, FaultyGrid(grid_of(api, seed), faults, seed=seed), 2)
             num_trained += 1
             assert all(len(set(plan.participants)) == 3 for plan in strategy.plans)
         assert "raised an exception" not in told.getvalue()

@@ -301,12 +301,6 @@ class TestAWatchedNode:
             told = bits_told(levels, num_draws // 2, more)
             assert told == pytest.approx(bits, abs=0.1)
 
-    def test_a_server_that_steers_prices_asks_what_it_wants(self) -> None:
-        """It makes P grow with the place of a node's classes in three orders."""
-        error, named, guessed = steered(5, list(map(question, ORDERS)))
-        assert error == pytest.approx(0.50, abs=0.06)
-        assert (named, guessed) == pytest.approx((0.72, 0.28), abs=0.06)
-
     @pytest.mark.parametrize(
         ("num_classes", "exact", "blurred"),
         [
