@@ -64,8 +64,7 @@ def paper(reference_set: Sequence[float], thresholds: object) -> dict[str, str]:
 
 EXAMPLES: Final = {case["name"]: case for case in cases_of("messages")}
 """The example messages, by name."""
-POOLED: Final = untyped(EXAMPLES["join request"]["values"])
-ANNOUNCED: Final = POOLED | {"min-cohort": 3}
+ANNOUNCED: Final = untyped(EXAMPLES["join request"]["values"]) | {"min-cohort": 3}
 SEARCHED: Final = ANNOUNCED | paper([1, 4], "search")
 CLEAR: Final = ANNOUNCED | {"vault": "plain"}
 WITHOUT_AGENT: Final = ANNOUNCED | {"has-agent": False}
