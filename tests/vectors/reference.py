@@ -474,8 +474,6 @@ class Round(NamedTuple):
     """A round in plain numbers."""
 
     tries: list[list[int]]
-    sums: list[list[int]]
-    """The sums that an agent compares; empty if there is nothing to determine."""
     best: int
     chosen: list[int]
 
@@ -538,12 +536,12 @@ def plain_round(
         near = (earlier for earlier in made if len({*earlier} ^ {*filled}) < fewest)
         made.append(next(near, filled))
     if not has_choice:
-        return Round(made, [], 0, made[0])
+        return Round(made, 0, made[0])
     sums = [added(fixed[k] for k in members) for members in made]
     aims = json.loads(announced["rule-settings"])
     found = scores(sums, aims.get("local_skew", 0.0), aims.get("target"))
     best = found.index(min(found))
-    return Round(made, sums, best, made[best])
+    return Round(made, best, made[best])
 
 
 def added(rows: Iterable[Sequence[int]]) -> list[int]:

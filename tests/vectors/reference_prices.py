@@ -136,22 +136,17 @@ class Node:
 # --- what a node tells ----------------------------------------------------------------------------
 
 
+def normals(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """Return normal numbers."""
+    radius, angle = rng.random((2, *shape))
+    return np.asarray(np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * pi * angle))
+
+
 def noise(terms: Terms, number: int, rng: np.random.Generator, share: float) -> list[int]:
     """Return the noise of one party, which adds a share of the variance."""
     deviations = np.array(terms.deviations(number))
-    radius, angle = rng.random((2, len(deviations)))
-    normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * pi * angle)
-    found = normal * deviations * sqrt(share) * UNIT
+    found = normals(rng, deviations.shape) * deviations * sqrt(share) * UNIT
     return [round(each) for each in found.tolist()]
-
-
-def noise_of_members(state: State, seed: int, sequence: int, number: int) -> list[list[int]]:
-    """Return the noise of each committee member in a sum."""
-    drawn = []
-    for place in range(state.terms.members):
-        rng = ref.generator(seed, "member", sequence, number, place)
-        drawn.append(noise(state.terms, state.num_sums, rng, 1.0))
-    return drawn
 
 
 def blurred(labels: Floats, weights: Floats, noise: Floats) -> Floats:
@@ -163,12 +158,6 @@ def blurred(labels: Floats, weights: Floats, noise: Floats) -> Floats:
         is_low = np.maximum(noisy - level[:, None], 0.0).sum(axis=1) > 1.0
         low, high = np.where(is_low, level, low), np.where(is_low, high, level)
     return np.asarray(weights[:, None] * np.maximum(noisy - low[:, None], 0.0))
-
-
-def normals(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Return normal numbers."""
-    radius, angle = rng.random((2, *shape))
-    return np.asarray(np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * pi * angle))
 
 
 def look(terms: Terms, nodes: Sequence[Node], seed: int) -> None:
@@ -498,14 +487,6 @@ def nodes_of(announced: ref.Announced, label_counts: Sequence[Sequence[int]]) ->
     return found
 
 
-def begun(terms: Terms, last: State | None) -> State:
-    """Return the state before the first sum of an epoch, which may go on from another state."""
-    if last is None:
-        return State(terms)
-    point = last.point or [0.0] * (1 + terms.width(1))
-    return replace(last, terms=terms, num_sums=1, settled=False, point=point)
-
-
 def epoch(
     announced: ref.Announced,
     nodes: Sequence[Node],
@@ -519,7 +500,10 @@ def epoch(
     The nodes count the sums that they enter, and keep what outlasts the epoch.
     """
     terms = Terms(announced, len(nodes[0].labels), len(nodes))
-    state = begun(terms, last if "continues" in announced else None)
+    state = State(terms)
+    if last is not None and "continues" in announced:
+        point = last.point or [0.0] * (1 + terms.width(1))
+        state = replace(last, terms=terms, num_sums=1, settled=False, point=point)
     look(terms, nodes, seed)
 
     def rngs(number: int) -> list[np.random.Generator]:
@@ -534,7 +518,9 @@ def epoch(
             is_spent = node.is_spent(terms)
             told.append(numbers(state, node, rng, is_spent=is_spent))
             node.spent = min(1.0, node.spent + node.cost(terms))
-        told += noise_of_members(state, seed, sequence, number)
+        for place in range(terms.members):
+            rng = ref.generator(seed, "member", sequence, number, place)
+            told.append(noise(terms, state.num_sums, rng, 1.0))
         return ref.added(told)
 
     number = 0
