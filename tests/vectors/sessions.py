@@ -1,39 +1,75 @@
-"""Vectors of sessions: a node, its memory, requests in order, and its replies or refusals."""
+"""Vectors of sessions: a node, its memory, requests in order, and its replies or refusals.
 
+All keys are throw-away keys.
+"""
+
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+import gmpy2
 from vectors import reference as ref
-from vectors.inputs import (
-    AGENT,
-    ANNOUNCED,
-    CLEAR,
-    COUNTS,
-    EPOCH,
-    MODULUS,
-    NODE,
-    OTHER_EPOCH,
-    OTHER_MODULUS,
-    OTHER_N,
-    OTHER_P,
-    OTHER_SIGNER,
-    SEARCHED,
-    SIGNER,
-    STRANGER,
-    TRUSTED,
-    WEIGHTED,
-    WITHOUT_AGENT,
-    Case,
-    P,
-    added_by,
-    all_typed,
-    encrypted,
-    expected,
-    overall,
-    secret,
-    sums_of,
-)
+from vectors.inputs import ANNOUNCED, EPOCH, Case, all_typed
+
+OTHER_EPOCH: Final = bytes(range(1, 17))
+SEARCH: Final = {"reference_set": [1, 4], "thresholds": "search"}
+SEARCHED: Final = ANNOUNCED | {"rule-settings": json.dumps(SEARCH)}
+CLEAR: Final = ANNOUNCED | {"vault": "plain"}
+WITHOUT_AGENT: Final = ANNOUNCED | {"has-agent": False}
+WEIGHTED: Final = ANNOUNCED | {"weighted": True}
+COUNTS: Final = [
+    [50, 3, 2, 1], [20, 30, 0, 5], [10, 10, 10, 10], [0, 0, 40, 2], [30, 31, 1, 0],
+    [7, 0, 0, 0], [25, 20, 2, 1], [1, 2, 3, 40], [16, 15, 1, 1],
+]  # fmt: skip
+"""Samples per class of the nine example nodes."""
+
+
+def secret(name: str) -> bytes:
+    """Return 32 bytes that stand for a private key."""
+    return hashlib.sha256(f"dubhe test vector: {name}".encode()).digest()
+
+
+def prime(name: str) -> int:
+    """Return a prime of 256 bits, the two highest ones set."""
+    return int(gmpy2.next_prime(int.from_bytes(secret(name), "big") | 3 << 254))
+
+
+P, OTHER_P = prime("p"), prime("r")
+N, OTHER_N = P * prime("q"), OTHER_P * prime("s")
+MODULUS, OTHER_MODULUS = (n.to_bytes(64, "big") for n in (N, OTHER_N))
+AGENT, NODE, STRANGER = secret("agent"), secret("node"), secret("stranger")
+SIGNER, OTHER_SIGNER = secret("signing"), secret("signing too")
+TRUSTED: Final = [ref.sign(key, b"")[:32].hex() for key in (SIGNER, OTHER_SIGNER)]
+
+
+def added_by(index: int) -> list[int]:
+    """Return the contribution of one of the nine nodes to a sum."""
+    return ref.with_square(ref.fixed_point(COUNTS[index]))
+
+
+def sums_of(*tries: Sequence[int]) -> list[list[int]]:
+    """Return the sums of the distributions of some of the nine nodes."""
+    return [ref.added(map(added_by, each)) for each in tries]
+
+
+def overall(announced: Mapping[str, Any]) -> list[int]:
+    """Return the sum of the nine nodes' registries, candidate by candidate."""
+    return ref.overall_registry(announced, COUNTS)
+
+
+def expected(announced: Mapping[str, Any]) -> list[int]:
+    """Return the sum of the nine nodes' expected data, candidate by candidate."""
+    return ref.added(ref.expectations(announced, row, overall(announced)) for row in COUNTS)
+
+
+def encrypted(announced: Mapping[str, Any], field: str, values: Sequence[int]) -> bytes:
+    """Return a vector as it travels over the wire."""
+    if announced["vault"] == "plain":
+        return ref.in_the_clear(values)
+    return ref.encrypt(N, ref.pack(announced, field, values), 77)
+
 
 OWNER: Final = {"alias": "1", "simulated": True, "min-key-bits": 512}
 FRANK: Final = {"alias": "1", "min-key-bits": 512}
