@@ -9,17 +9,15 @@ from dubhe_flwr.protocol import Stage
 from dubhe_flwr.rules import Paper
 from dubhe_flwr.testing import Fault, FaultKind, FaultyGrid
 
-NUM_NODES = 12
-NUM_ROUNDS = 2
-STAGES = ("join", "appoint", "register", "settle", "participate", "determine", "train")
+STAGES = [*({*Stage} - {"hello", "open"}), "train"]
+"""The stages of a run with the paper's rule."""
 KINDS = sorted(get_args(FaultKind))
 IN_TURN = [(kind, (FIT, TRAIN)[number % 2]) for number, kind in enumerate(KINDS)]
 
 
-def run(
-    api: Api, *faults: Fault, num_rounds: int = NUM_ROUNDS, grid: Any = None, **settings: Any
-) -> tuple[Any, FaultyGrid, int]:
-    """Run an app that selects 4 clients; return strategy, grid and the number of trained rounds."""
+@pytest.mark.parametrize(("kind", "api"), IN_TURN, ids=str)
+def test_faults_at_all_stages(api: Api, kind: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The run survives if a tenth of all messages is hit by a fault."""
     wrapped, trained = api.wrapped(), []
     name = "aggregate_fit" if api.is_fit else "aggregate_train"
     aggregate = getattr(wrapped, name)
@@ -30,28 +28,16 @@ def run(
         return outcome
 
     setattr(wrapped, name, watched)
-    usual = {"num_participants": 4, "on_failure": "random", "wait_timeout": 0.0}
-    strategy = api.dubhe(wrapped, **{**usual, **settings})
-    faulty = FaultyGrid(grid or api.grid(num_nodes=NUM_NODES), faults, seed=5)
-    api.run(strategy, faulty, num_rounds)
-    return strategy, faulty, sum(trained)
-
-
-def test_every_stage_is_listed() -> None:
-    """Faults are injected at all stages that a run with the paper's rule has."""
-    assert {*STAGES, "hello", "open"} == {*Stage, "train"}
-
-
-@pytest.mark.parametrize(("kind", "api"), IN_TURN, ids=str)
-def test_faults_at_all_stages(api: Api, kind: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """The run survives if a tenth of all messages is hit by a fault."""
     # A corrupt update concerns the wrapped strategy.
     stages = STAGES[:-1] if "corrupt" in kind else STAGES
     fault = Fault(kind, stages, 0.1, times=6 if kind == "kill" else None)
-    settings = {"rule": Paper((1, 2, 4), "search"), "registration_interval": 2}
-    strategy, grid, trained = run(api, fault, num_rounds=4, **settings)
+    grid = FaultyGrid(api.grid(num_nodes=12), [fault], seed=5)
+    settings = {"num_participants": 4, "on_failure": "random", "wait_timeout": 0.0}
+    settings |= {"rule": Paper((1, 2, 4), "search"), "registration_interval": 2}
+    strategy = api.dubhe(wrapped, **settings)
+    api.run(strategy, grid, 4)
     assert set(grid.injected) <= {(kind, stage) for stage in stages}
-    assert trained == 4
+    assert trained == [True] * 4
     # A corrupt number ends the epoch, and the next one has fewer nodes.
     fewest = 3 if kind == "corrupt_reply" else 4
     assert all(fewest <= len(set(plan.participants)) <= 4 for plan in strategy.plans)
