@@ -74,25 +74,18 @@ def test_help_and_editors_see_all_arguments(api: Api) -> None:
 
 @in_both_apis
 def test_defaults(api: Api) -> None:
-    """By default K nodes are expected, the rule is prices, and clients keep their weights."""
-    for expected_nodes in (None, 20):
-        strategy = api.ours.Dubhe(
-            api.wrapped(), num_participants=20, expected_nodes=expected_nodes, stage_timeout=None
-        )
-        assert strategy.driver.expected_nodes == 20
-        assert strategy.driver.options.stage_timeout is None
-        assert not strategy.driver.options.equal_weights
-        assert isinstance(strategy.settings.rule, Prices)
-    for number in (0, 30):
-        assert api.dubhe(expected_nodes=number).driver.expected_nodes == number
+    """By default K nodes are expected, the rule is prices, and clients keep their weights.
 
-
-@in_both_apis
-def test_the_nodes_that_the_wrapped_strategy_waits_for_are_expected(api: Api) -> None:
-    """Flower's strategies start once a minimum of nodes is connected, and Dubhe waits for them."""
+    Flower's strategies start once a minimum of nodes is connected, and Dubhe waits for them.
+    """
+    strategy = api.ours.Dubhe(api.wrapped(), num_participants=20, stage_timeout=None)
+    assert strategy.driver.expected_nodes == 20
+    assert strategy.driver.options.stage_timeout is None
+    assert not strategy.driver.options.equal_weights
+    assert isinstance(strategy.settings.rule, Prices)
     wrapped = api.private("ServerSideFixed", api.wrapped(**api.wanting(least=50)))
-    assert api.dubhe(wrapped).driver.expected_nodes == 50
-    assert api.dubhe(wrapped, expected_nodes=8).driver.expected_nodes == 8
+    for given, expected in ((None, 50), (0, 0), (8, 8)):
+        assert api.dubhe(wrapped, expected_nodes=given).driver.expected_nodes == expected
 
 
 @in_both_apis

@@ -17,7 +17,6 @@ from flwr.serverapp.strategy import FedAvg
 
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.errors import QuorumError, SettingsError
-from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 from dubhe_flwr.rules import Paper, Prices
 from dubhe_flwr.serverapp import Dubhe
 from dubhe_flwr.simulation import InProcessGrid, run_in_process
@@ -123,15 +122,10 @@ def test_repeated_warnings_are_logged_once(
         assert sum("raised ZeroDivisionError" in line for line in caplog.messages) == 1
 
 
-def test_nodes_encrypt_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_register_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes encrypt in parallel but train one at a time, whichever thread sends the messages."""
-    app, key, meeting, busy = ClientApp(), generate_secret_key(512), Barrier(2, timeout=10), Lock()
-    encrypt = SecretKey._encrypt_with
+    app, meeting, busy = ClientApp(), Barrier(2, timeout=10), Lock()
     monkeypatch.setattr("dubhe_flwr.simulation.grid.cpu_count", lambda: 2)
-
-    def together(*arguments: Any) -> int:
-        meeting.wait()
-        return encrypt(*arguments)
 
     def answer(message: Message, _context: Context) -> Message:
         if message.metadata.message_type == "train":
@@ -139,10 +133,9 @@ def test_nodes_encrypt_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
             sleep(1e-3)
             busy.release()
         else:
-            key.encrypt([1])
+            meeting.wait()
         return Message(RecordDict(), reply_to=message)
 
-    monkeypatch.setattr(SecretKey, "_encrypt_with", together)
     app.evaluate("dubhe_register")(answer)
     app.train()(answer)
     grid = InProcessGrid(app, 4)
