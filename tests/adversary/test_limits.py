@@ -76,30 +76,24 @@ def test_a_million_draws_are_refused_before_one_is_made(monkeypatch: pytest.Monk
 
 
 def test_epochs_without_end_are_refused_for_the_day() -> None:
-    """The server begins one epoch after another; the node joins 200 times a day."""
+    """The server begins one epoch after another; the node joins 200 times a day.
+
+    With `state_dir`, these are too few to drive it out of another run: it leaves an epoch that the
+    file of both runs no longer lists.
+    """
     nodes = federation(policy=REAL)
     node_id, request = next_request(nodes, Stage.JOIN)
-    session = ClientSession(nodes.policies[node_id], today=5)
-    for number in range(200):
-        session.handle({**request, "epoch": number.to_bytes(16, "big")})
-    memory, other = session.memory, {**request, "epoch": b"\xff" * 16}
+    policy, other = nodes.policies[node_id], {**request, "epoch": b"\xff" * 16}
+    first, ledger, memory = ClientSession(policy, today=5), Ledger(), Memory()
+    first.handle(request)
+    ledger = first.memory.ledger_after(ledger)
+    for number in range(199):
+        session = ClientSession(policy, memory.with_ledger(ledger), today=5)
+        session.handle({**request, "epoch": number.to_bytes(16)})
+        memory, ledger = session.memory, session.memory.ledger_after(ledger)
+    session = ClientSession(policy, memory, today=5)
     with pytest.raises(RefusedError, match=DAY):
         session.handle(other)
     assert session.memory is memory
-    assert ClientSession(nodes.policies[node_id], memory, today=6).handle(other)["status"] == 0
-
-
-def test_no_day_has_enough_epochs_to_drive_a_node_out_of_another_run() -> None:
-    """With `state_dir`, it leaves an epoch that the file of both runs no longer lists."""
-    nodes = federation(policy=REAL)
-    node_id, request = next_request(nodes, Stage.JOIN)
-    first, ledger = ClientSession(nodes.policies[node_id]), Ledger()
-    first.handle({**request, "epoch": b"\xff" * 16})
-    ledger, other = first.memory.ledger_after(ledger), Memory()
-    for number in range(199):
-        session = ClientSession(nodes.policies[node_id], other.with_ledger(ledger))
-        session.handle({**request, "epoch": number.to_bytes(16)})
-        other, ledger = session.memory, session.memory.ledger_after(ledger)
-    with pytest.raises(RefusedError, match=DAY):
-        ClientSession(nodes.policies[node_id], other).handle({**request, "epoch": b"\xfe" * 16})
     assert first.memory.with_ledger(ledger).joined is not None
+    assert ClientSession(policy, memory, today=6).handle(other)["status"] == 0
