@@ -43,14 +43,6 @@ def labels_in(text: str) -> list[str]:
     return sorted(secrets.intersection(re.findall(r"\d+", text)))
 
 
-def record(fields: Any) -> RecordDict | None:
-    """Return Flower's records, or None for values that they cannot hold."""
-    try:
-        return RecordDict({"dubhe": ConfigRecord(fields)})
-    except (TypeError, ValueError, KeyError):
-        return None
-
-
 @pytest.fixture
 def told() -> Iterator[io.StringIO]:
     """Capture Flower's log; pytest would keep all of it, and more, in memory."""
@@ -77,8 +69,9 @@ def test_spoilt_requests_to_nodes(api: Api, share: int, told: io.StringIO) -> No
         kind = message.metadata.message_type
         for _ in range(4 if kind.startswith("evaluate.dubhe") else 0):
             fields: Any = message.content["dubhe"]
-            content = record(spoilt(dict(fields), rng))
-            if content is None:
+            try:
+                content = RecordDict({"dubhe": ConfigRecord(spoilt(dict(fields), rng))})
+            except (TypeError, ValueError, KeyError):  # no record can hold such a value
                 continue
             number += 1
             sent = Message(content, message.metadata.dst_node_id, kind)

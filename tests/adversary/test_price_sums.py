@@ -216,17 +216,12 @@ def test_warm_periods(number: int, seeds: int) -> None:
         (lost, BOUND - MARGIN),
         (partial(all_but, 1), 0.1),
         (comes_and_goes, 0.1),
+        (partial(joint, budgets=10.0), 0.35),
     ],
 )
 def test_without_noise_a_client_shows(attack: Callable[..., float], most: float) -> None:
     """The same attacks work on sums without noise."""
     assert attack(20, 0, 0.0) < most
-
-
-def test_ten_budgets_of_all_clients() -> None:
-    """Ten budgets reveal nearly everything without noise, and not half as much with it."""
-    assert joint(20, 0, 0.0, budgets=10.0) < 0.35
-    assert joint(20, 0, Prices.noise, budgets=10.0) > BOUND - MARGIN
 
 
 def test_what_noise_does_not_hide() -> None:
