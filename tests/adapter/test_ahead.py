@@ -5,7 +5,6 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -35,20 +34,13 @@ def supernodes(api: Api, **app: Any) -> SuperNodes:
     return SuperNodes(api.client_app(**app), NUM_NODES)
 
 
-def spent(grid: Any) -> dict[int, tuple[object, ...]]:
-    """Return what each partition has spent: draws and epochs, sums entered, sums opened."""
-    found: dict[int, tuple[object, ...]] = {}
-    for context in grid.contexts.values():
-        memory = Memory.from_fields(dict(context.state["dubhe"]))
-        assert memory.joined is not None
-        registered = memory.joined.registered
-        assert registered is not None
-        found[int(context.node_config["partition-id"])] = (
-            replace(memory.allowance, day=0),
-            memory.budget.spent,
-            registered.num_sums,
-        )
-    return found
+def spent(grid: Any) -> list[tuple[object, ...]]:
+    """Return what each node has spent: epochs, draws, sums entered, sums opened."""
+    states = [dict(context.state["dubhe"]) for context in grid.contexts.values()]
+    memories: list[Any] = list(map(Memory.from_fields, states))
+    days = [(memory.allowance.num_epochs, memory.allowance.num_draws) for memory in memories]
+    sums = [(memory.budget.spent, memory.joined.registered.num_sums) for memory in memories]
+    return list(zip(days, sums, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -14,32 +14,18 @@ from dubhe_flwr.testing import Fault, FaultyGrid
 NUM_NODES = 8
 
 
-class Journal:
-    """An app whose nodes record what they receive, in order."""
+def faulty(*faults: Fault, seed: int = 0) -> tuple[FaultyGrid, list[int]]:
+    """Return a grid with faults, and a list of the partitions that get a message, as they do."""
+    app, got = ClientApp(), list[int]()
 
-    def __init__(self) -> None:
-        self.got: list[tuple[int, Any]] = []
-        self.app = ClientApp()
-        self.app.query()(self.handle)
-        self.app.evaluate("dubhe_join")(self.handle)
-
-    def handle(self, message: Message, context: Context) -> Message:
-        """Record the content and send its number back."""
+    def handle(message: Message, context: Context) -> Message:
+        got.append(int(context.node_config["partition-id"]))
         (record,) = message.content.config_records.values()
-        self.got.append((int(context.node_config["partition-id"]), dict(record)))
-        answer = to_records({"answer": record.get("number", -1)})  # type: ignore[dict-item]
-        return Message(answer, reply_to=message)
+        return Message(to_records({"answer": record["number"]}), reply_to=message)  # type: ignore[dict-item]
 
-
-@pytest.fixture
-def journal() -> Journal:
-    """Return an app whose nodes have not received anything yet."""
-    return Journal()
-
-
-def faulty(journal: Journal, *faults: Fault, seed: int = 0) -> FaultyGrid:
-    """Return a grid with faults."""
-    return FaultyGrid(InProcessGrid(journal.app, NUM_NODES), faults, seed)
+    app.query()(handle)
+    app.evaluate("dubhe_join")(handle)
+    return FaultyGrid(InProcessGrid(app, NUM_NODES), faults, seed), got
 
 
 def exchange(grid: FaultyGrid, stage: str = "join") -> dict[int, list[Any]]:
@@ -72,15 +58,16 @@ ALL = {partition: [("answer", 0)] for partition in range(NUM_NODES)}
         (["error", "kill", "drop_request"], {p: [5] for p in ALL}, 0),
     ],
 )
-def test_an_exchange_under_faults(journal: Journal, kinds: Any, answers: Any, num_got: int) -> None:
+def test_an_exchange_under_faults(kinds: Any, answers: Any, num_got: int) -> None:
     """Lost replies stay lost, and of several errors, the one that says that a node is gone wins."""
-    assert exchange(faulty(journal, *map(Fault, kinds))) == answers
-    assert len(journal.got) == num_got
+    grid, got = faulty(*map(Fault, kinds))
+    assert exchange(grid) == answers
+    assert len(got) == num_got
 
 
-def test_a_killed_node_is_gone(journal: Journal) -> None:
+def test_a_killed_node_is_gone() -> None:
     """A killed node no longer answers and is no longer listed."""
-    grid = faulty(journal, Fault("kill", times=2))
+    grid, _ = faulty(Fault("kill", times=2))
     answers = exchange(grid)
     dead = [partition for partition, answer in answers.items() if answer == [5]]
     assert len(dead) == len(grid.killed) == 2
@@ -89,11 +76,11 @@ def test_a_killed_node_is_gone(journal: Journal) -> None:
     assert exchange(grid, stage="query") == ALL | {partition: [5] for partition in dead}
 
 
-def test_reordering_loses_no_message(journal: Journal) -> None:
+def test_reordering_loses_no_message() -> None:
     """Reordering changes only the order, of requests and of replies."""
-    answers = exchange(faulty(journal, Fault("reorder")))
+    grid, arrived = faulty(Fault("reorder"))
+    answers = exchange(grid)
     assert answers == ALL
-    arrived = [partition for partition, _ in journal.got]
     assert sorted(arrived) == list(range(NUM_NODES)) != arrived
     assert list(answers) not in (arrived, sorted(arrived))
 
@@ -119,20 +106,20 @@ def test_values_of_every_type_are_corrupted(value: Any) -> None:
     assert reply.content.metric_records["m"]["accuracy"] == 0.5
 
 
-def test_faults_hit_their_stages_only(journal: Journal) -> None:
+def test_faults_hit_their_stages_only() -> None:
     """Other stages are not hit, and faults are counted by kind and stage."""
-    grid = faulty(journal, Fault("drop_reply", "query"), Fault("error", ("join", "train"), times=3))
+    grid, _ = faulty(Fault("drop_reply", "query"), Fault("error", ("join", "train"), times=3))
     assert exchange(grid, stage="query") == {}
     assert sorted(map(str, exchange(grid).values())) == ["[('answer', 0)]"] * 5 + ["[2]"] * 3
     assert grid.injected == {("drop_reply", "query"): 8, ("error", "join"): 3}
 
 
 @pytest.mark.parametrize("same_nodes", [False, True])
-def test_a_share_of_messages_or_of_nodes(journal: Journal, same_nodes: bool) -> None:
+def test_a_share_of_messages_or_of_nodes(same_nodes: bool) -> None:
     """A share is drawn anew for each message, or once for each node; a seed fixes which."""
     fault, heard = Fault("drop_reply", share=0.5, same_nodes=same_nodes), []
     for seed in (0, 0, 1):
-        grid = faulty(journal, fault, seed=seed)
+        grid, _ = faulty(fault, seed=seed)
         heard.append([frozenset(exchange(grid)) for _ in range(50)])
     assert heard[0] == heard[1] != heard[2]
     assert (len(set(heard[2])) == 1) == same_nodes
