@@ -496,6 +496,7 @@ class TestALie:
         for server_round in (1, 2):
             plan = nodes.play(server_round)
             assert (plan.fallback, joins_in(plan)) == (False, 1)
+            assert plan.stages[0].dropped == {"join key not signed by a trusted node": 1}
             assert set(epoch_of(nodes).registered) == set(nodes.ids) - {liar}
 
     @pytest.mark.parametrize(
