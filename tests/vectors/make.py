@@ -11,30 +11,14 @@ from vectors import outputs, prices, sessions
 from vectors import reference as ref
 from vectors.inputs import FOLDER, Case, cases_of
 
-FROM_INPUTS: Final = (
-    outputs.categories,
-    outputs.distributions,
-    outputs.layouts,
-    outputs.packings,
-    outputs.messages,
-    outputs.bad_messages,
-    outputs.joins,
-    outputs.ciphertexts,
-    outputs.committees,
-    outputs.sealed_keys,
-    outputs.signatures,
-    outputs.draws,
-    outputs.probabilities,
-    outputs.choices,
-)
-"""Functions for the files that hold their own inputs."""
 GENERATED: Final = (sessions.sessions, sessions.bad_sessions, prices.prices_sessions)
+"""Functions for the files whose inputs are made here; the other files hold their own."""
 
 
 def files() -> Iterator[tuple[str, str]]:
     """Yield the name and text of each file."""
-    for outputs_of in FROM_INPUTS:
-        topic = outputs_of.__name__
+    for topic in {path.stem for path in FOLDER.glob("*.json")} & vars(outputs).keys():
+        outputs_of = getattr(outputs, topic)
         yield _file(outputs_of, [case | outputs_of(case) for case in cases_of(topic)])
     for generate in GENERATED:
         yield _file(generate, list(generate()))
