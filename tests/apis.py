@@ -80,11 +80,6 @@ class Trainer(NumPyClient):
         trained = [array + self.partition + 1 for array in parameters]
         return trained, 10 + self.partition, {"partition": self.partition, **config}
 
-    def evaluate(
-        self, parameters: list[NDArray[Any]], config: dict[str, Any]
-    ) -> tuple[float, int, dict[str, Any]]:
-        return float(parameters[0].mean()) + 1.0, 10, {"partition": self.partition}
-
 
 def numpy_client_app(
     counts: Callable[[Context], Any] = label_counts, mods: tuple[Any, ...] = (), **options: Any

@@ -70,15 +70,16 @@ def error_of(attack: Attack) -> float:
     return relative(attack.guess(), attack.readings.labels[attack.unknown])
 
 
-def sole_holder(number: int, seed: int, noise: float, *, period: bool = False) -> float:
+def sole_holder(
+    number: int, seed: int, noise: float, *, period: bool = False, others: Floats | None = OTHERS
+) -> float:
     """Guess the only holder of a class."""
     readings = readings_of(number, seed, noise, sole=True)
-    return error_of(Attack(one_period(readings) if period else readings, [0], HOLDER, OTHERS))
+    return error_of(Attack(one_period(readings) if period else readings, [0], HOLDER, others))
 
 
-def sole_holder_among_known(number: int, seed: int, noise: float) -> float:
-    """Guess the only holder of a class, with all other clients known."""
-    return error_of(Attack(readings_of(number, seed, noise, sole=True), [0], HOLDER))
+sole_holder_among_known = partial(sole_holder, others=None)
+"""Guess the only holder of a class, with all other clients known."""
 
 
 def all_but(unknown: int, number: int, seed: int, noise: float, *, period: bool = False) -> float:

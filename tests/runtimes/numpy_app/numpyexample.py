@@ -24,10 +24,8 @@ class HaltingApp(ClientApp):
 
     def __call__(self, message: Message, context: Context) -> Message:
         """Answer a message, now or later."""
-        folder, partition = (
-            Path(str(context.run_config["halts"])),
-            context.node_config["partition-id"],
-        )
+        folder = Path(str(context.run_config["halts"]))
+        partition = context.node_config["partition-id"]
         stage = message.metadata.message_type.removeprefix("evaluate.dubhe_")
         halted = folder / f"halted-{stage}-{partition}"
         for asked in (folder / f"{stage}-{partition}", folder / f"{stage}-any"):
