@@ -126,20 +126,16 @@ DRAW: Final = rounds_to_draw(2, 3)
 
 
 def sum_request(
-    announced: ref.Announced = ANNOUNCED,
-    number: int = 0,
-    /,
-    draws: Mapping[str, Any] = DRAW,
-    **changes: Any,
+    announced: ref.Announced = ANNOUNCED, which: int = 0, **changes: Any
 ) -> dict[str, Any]:
     """Return the sum over the nine nodes under a number, or a changed one, and the first draws."""
     field, total = "registration", overall(announced)
-    if number and len(ref.candidates(announced)) > 1:
+    if which and len(ref.candidates(announced)) > 1:
         field, total = "settlement", expected(announced)
     vector = encrypted(announced, field, changes.pop("total", total))
-    told = {"sums": vector, "num-clients": len(COUNTS), "number": number} | changes
+    told = {"sums": vector, "num-clients": len(COUNTS), "number": which} | changes
     request = {f"rule-sum.{name}": what for name, what in told.items()}
-    return request | {f"draws.{name}": what for name, what in draws.items()}
+    return request | {f"draws.{name}": what for name, what in DRAW.items()}
 
 
 def decisions(p: float, first: int = 1, rounds: int = 2, tries: int = 3) -> bytes:
@@ -148,10 +144,9 @@ def decisions(p: float, first: int = 1, rounds: int = 2, tries: int = 3) -> byte
     return ref.bits(x < p for row in rows for x in row)
 
 
-def settled(p: float, *numbers: int, finding: Any = b"") -> dict[str, Any]:
+def settled(p: float, finding: Any = b"") -> dict[str, Any]:
     """Return the reply of the node of row 1 once the rule is settled, with its draws."""
-    drawn = {"draws.decisions": decisions(p, *numbers), "draws.unwilling": b"\0"}
-    return {"finding": finding} | drawn
+    return {"finding": finding, "draws.decisions": decisions(p), "draws.unwilling": b"\0"}
 
 
 def draw(sequence: int, rounds: int, tries: int, first: int = 1) -> Case:
@@ -167,12 +162,12 @@ def searched() -> tuple[Case, Case]:
     p = ref.own_probabilities(SEARCHED, own, overall(SEARCHED))[best]
     first = ask("settle", sum_request(SEARCHED), decrypts_to={"contribution": told})
     second = ask("settle", sum_request(SEARCHED, 1), 4)
-    return first, answers(second, settled(p, finding=ref.candidates(SEARCHED)[best]))
+    return first, answers(second, settled(p, ref.candidates(SEARCHED)[best]))
 
 
-def settles(sequence: int = 3) -> Case:
+def settles() -> Case:
     """Return the request with the only sum of given thresholds, and the node's reply."""
-    return answers(ask("settle", sum_request(), sequence), settled(P_OWN))
+    return answers(ask("settle", sum_request()), settled(P_OWN))
 
 
 def after_settling(name: str, *steps: Case) -> Case:
