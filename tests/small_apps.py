@@ -31,10 +31,9 @@ from dubhe_flwr.clientapp import DubheMod, register_dubhe
 
 ROUNDS: Final = 2
 SELECTION: Final[dict[str, Any]] = {"num_participants": 5, "simulation": "plain", "seed": 0}
-Pair = tuple[NDArray[Any], NDArray[Any]]
 
 
-def data(context: Context) -> Pair:
+def data(context: Context) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return a node's features and labels: three classes, of which one is frequent."""
     rng = np.random.default_rng(int(context.node_config["partition-id"]))
     labels = rng.choice(3, 30, p=rng.dirichlet([3, 1, 0.5]))
@@ -92,42 +91,44 @@ def main_xgboost(grid: Grid, context: Context) -> None:
 
 # fl-dp-sa and flower-secure-aggregation: a NumPyClient with mods, noise and masked models.
 class Client(NumPyClient):
-    """Adds one to every parameter."""
+    """Adds a tenth of its partition-id to every parameter."""
+
+    def __init__(self, context: Context) -> None:
+        self.tenth = int(context.node_config["partition-id"]) / 10
 
     def fit(self, parameters: Any, config: Any) -> Any:
         """Return the model after it."""
-        return [array + 1 for array in parameters], 30, {}
+        return [array + self.tenth for array in parameters], 30, {}
 
 
 masked_server = ServerApp()
 masked_client = ClientApp(
-    client_fn=lambda _context: Client().to_client(),
+    client_fn=lambda context: Client(context).to_client(),
     mods=[DubheMod(label_counts, simulated=True), secaggplus_mod, fixedclipping_mod],
 )
 
 
 @masked_server.main()
 def main_masked(grid: Grid, context: Context) -> None:
-    """Aggregate in the workflow of SecAgg+ what clients have clipped."""
-    models: list[Any] = []
+    """Record how far what clients masked is from the mean of those that Dubhe selected."""
+    models, selected = list[Any](), list[int]()
     strategy = of_server.DifferentialPrivacyClientSideFixedClipping(
         of_server.FedAvg(
             fraction_evaluate=0.0,
             initial_parameters=ndarrays_to_parameters(START),
             evaluate_fn=lambda _round, model, _config: models.append(model),
         ),
-        noise_multiplier=0.01,
+        noise_multiplier=1e-4,
         clipping_norm=10.0,
         num_sampled_clients=5,
     )
-    legacy = LegacyContext(
-        context,
-        config=ServerConfig(num_rounds=ROUNDS),
-        strategy=server.Dubhe(strategy, **SELECTION),
-    )
+    take_note = lambda plan, _seconds: selected.extend(map(int, plan.aliases))  # noqa: E731
+    dubhe = server.Dubhe(strategy, equal_weights=True, on_selection=take_note, **SELECTION)
+    legacy = LegacyContext(context, config=ServerConfig(num_rounds=ROUNDS), strategy=dubhe)
     secure = SecAggPlusWorkflow(num_shares=3, reconstruction_threshold=2, max_weight=100)
     DefaultWorkflow(fit_workflow=secure)(grid, legacy)
-    kept(context, float(np.abs(models[-1][0]).sum()))
+    assert dubhe.driver.run.last == ROUNDS
+    kept(context, float(np.abs(models[-1][0] - sum(selected) / 50).max()))
 
 
 # quickstart-sklearn, advanced-pytorch and custom-mods: a model of scikit-learn, a strategy with a
