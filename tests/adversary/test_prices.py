@@ -436,12 +436,9 @@ class TestAWatchedNode:
         deviation = 1.5 * np.sqrt(num_honest / (C * 9 * 7 / 9))
         seen = labels + deviation * rng.normal(size=labels.shape)
         logs = -((seen[:, None] - prior) ** 2).sum(axis=2) / (2.0 * deviation**2)
-        drawn_at_random, of_one_class = slice(100), slice(100, None)
-        logs_of, labels_of = logs[drawn_at_random], labels[drawn_at_random]
-        assert error_of_guess(logs_of, prior, labels_of) == pytest.approx(error, abs=0.06)
-        assert share_named(logs_of, prior, labels_of) == pytest.approx(named, abs=0.06)
-        found = share_named(logs[of_one_class], prior, labels[of_one_class])
-        assert found == pytest.approx(of_single, abs=0.05)
+        assert error_of_guess(logs[:100], prior, labels[:100]) == pytest.approx(error, abs=0.06)
+        assert share_named(logs[:100], prior, labels[:100]) == pytest.approx(named, abs=0.06)
+        assert share_named(logs[100:], prior, labels[100:]) == pytest.approx(of_single, abs=0.05)
 
     @pytest.mark.parametrize(("num_honest", "error", "named"), [(1, 0.4, 0.84), (3, 0.59, 0.72)])
     def test_the_more_classes_the_less_noise_hides(
@@ -451,8 +448,7 @@ class TestAWatchedNode:
 
         The attacker believes only numbers above 2.5 deviations; elsewhere, it expects the mean.
         """
-        rng, num_classes = np.random.default_rng(1), 100
-        common = np.geomspace(10.0, 1.0, num_classes)
+        rng, num_classes, common = np.random.default_rng(1), 100, np.geomspace(10.0, 1.0, 100)
         mean = common / common.sum()
         labels = drawn(3.0 * mean, 1000, rng)
         design = PriceDesign(num_classes, MANY, float(MANY), 0.3, sigma=1.5)
@@ -466,9 +462,8 @@ class TestAWatchedNode:
         guesses /= guesses.sum(axis=1, keepdims=True)
         errors = [np.abs(each - labels).sum(axis=1) for each in (guesses, mean)]
         assert np.median(errors[0]) / np.median(errors[1]) == pytest.approx(error, abs=0.03)
-        assert np.mean(seen.argmax(axis=1) == labels.argmax(axis=1)) == pytest.approx(
-            named, abs=0.04
-        )
+        found = np.mean(seen.argmax(axis=1) == labels.argmax(axis=1))
+        assert found == pytest.approx(named, abs=0.04)
 
     def test_the_same_bins_in_two_orders_reveal_the_labels(self) -> None:
         """A node has the same noise for both, so it is not in their difference."""
