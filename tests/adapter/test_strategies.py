@@ -6,7 +6,7 @@ import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, Mock
 
 import numpy as np
 import pytest
@@ -240,12 +240,8 @@ def test_equal_weights_override_what_clients_report(
 
 def test_equal_weights_without_effect_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     """A strategy of an app's own may weight clients by a metric that Dubhe does not know."""
-
-    class Own(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
-        def aggregate_train(self, _round: int, _replies: Any) -> Any:
-            return ArrayRecord(MODEL), None
-
-    wrapped = Own(fraction_evaluate=0.0, weighted_by_key="samples")
+    wrapped = TRAIN.wrapped(weighted_by_key="samples")
+    wrapped.aggregate_train = lambda *_: (ArrayRecord(MODEL), None)
     TRAIN.run(TRAIN.dubhe(wrapped, **PLAIN, equal_weights=True), TRAIN.grid(), 2)
     assert caplog.text.count("equal_weights has no effect: no reply has a metric 'samples'") == 1
 
@@ -438,15 +434,11 @@ def test_a_strategy_that_resamples_is_logged(
     api: Api, number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Resampling is logged once, and the metrics have the number of clients that trained."""
-    method = "configure_fit" if api.is_fit else "configure_train"
-    kind = api.flower.FedAvg
-
-    class Own(kind):  # type: ignore[misc,valid-type]
-        strategy = "a name of its own"
-
-    setattr(Own, method, lambda self, *given: list(getattr(kind, method)(self, *given))[:number])
-    options = {"initial_parameters": initial_parameters()} if api.is_fit else {}
-    strategy = api.dubhe(Own(fraction_evaluate=0.0, **options), **PLAIN)
+    wrapped, method = api.wrapped(), "configure_fit" if api.is_fit else "configure_train"
+    configure = getattr(wrapped, method)
+    setattr(wrapped, method, lambda *given: list(configure(*given))[:number])
+    wrapped.strategy = "a name of its own"
+    strategy = api.dubhe(wrapped, **PLAIN)
     api.run(strategy, api.grid(), 2)
     (told,) = [text for text in caplog.messages if "the wrapped strategy" in text]
     assert "does not train exactly the selected clients; configure it to train every" in told
@@ -455,12 +447,10 @@ def test_a_strategy_that_resamples_is_logged(
 
 def test_a_node_may_get_several_messages(caplog: pytest.LogCaptureFixture) -> None:
     """A strategy that trains two models on each node trains the selected nodes, once each."""
-
-    class Own(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
-        def configure_train(self, *given: Any) -> Any:
-            return [*super().configure_train(*given), *super().configure_train(*given)]
-
-    strategy = TRAIN.dubhe(Own(fraction_evaluate=0.0), **PLAIN)
+    wrapped = TRAIN.wrapped()
+    configure = wrapped.configure_train
+    wrapped.configure_train = lambda *given: [*configure(*given), *configure(*given)]
+    strategy = TRAIN.dubhe(wrapped, **PLAIN)
     TRAIN.run(strategy, TRAIN.grid(), 1)
     assert "the wrapped strategy" not in caplog.text
     assert strategy.driver.metrics["selection-clients"] == 6
@@ -469,15 +459,11 @@ def test_a_node_may_get_several_messages(caplog: pytest.LogCaptureFixture) -> No
 @in_both_apis
 def test_an_error_of_the_wrapped_strategy_says_what_it_was_given(api: Api) -> None:
     """A strategy that samples more nodes itself ends with an error that does not explain itself."""
-
-    class Sampling(api.flower.FedAvg):  # type: ignore[misc, name-defined]
-        def configure_train(self, *_: Any) -> Any:
-            raise ValueError("Sample larger than population")
-
-        configure_fit = configure_train
-
+    strategy = api.dubhe(**PLAIN)
+    sampling = Mock(side_effect=ValueError("Sample larger than population"))
+    strategy.strategy.configure_fit = strategy.strategy.configure_train = sampling
     with pytest.raises(ValueError, match="Sample larger") as found:
-        api.run(api.dubhe(Sampling(), **PLAIN), api.grid(), 1)
+        api.run(strategy, api.grid(), 1)
     assert "sees only the 6 selected nodes" in found.value.__notes__[0]
 
 
