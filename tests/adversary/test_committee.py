@@ -556,27 +556,18 @@ class TestALie:
 
     def test_a_total_that_the_server_changes_is_noticed(self) -> None:
         """The server does not know the factors of the tag, and no node reads such a sum."""
-        nodes = federation()
-        batch, _, request = asked_to_open(nodes)
-        first = int.from_bytes(request.total[:8], "big") + 1
-        opened = opened_instead(nodes, batch, first.to_bytes(8, "big") + request.total[8:])
         with pytest.raises(RefusedError, match="The sum is not valid"):
-            settle_with(nodes, *opened)
+            settle_another(lambda _nodes, total: flipped(total))
 
     def test_a_server_with_one_node_shifts_a_total_unnoticed(self) -> None:
         """The node knows the factors of the tag, so it can be changed along with the numbers."""
-        nodes = federation()
-        batch, _, request = asked_to_open(nodes)
-        settle_with(nodes, *opened_instead(nodes, batch, shifted(nodes, request.total)))
+        settle_another(shifted)
 
     def test_members_who_were_shown_different_sums_open_none(self) -> None:
         """The server tells two members of one node fewer than the third."""
-        nodes = federation()
-        batch, _, request = asked_to_open(nodes)
         told = [bits(place == 2 or row > 0 for row in range(N)) for place in range(3)]
-        opened = opened_instead(nodes, batch, request.total, told)
         with pytest.raises(RefusedError, match="Member 1 of the committee has not proved"):
-            settle_with(nodes, *opened)
+            settle_another(lambda _nodes, total: total, *told)
 
     def test_nobody_opens_a_sum_in_place_of_one_member(self) -> None:
         """The attackers know the group key and two members' secrets, and change the total."""
@@ -779,20 +770,18 @@ def numbers(*values: int) -> bytes:
     return np.array(values, dtype=">i8").tobytes()
 
 
-def opened_instead(
-    nodes: Nodes, batch: Batch, total: bytes, covered: Sequence[bytes] | None = None
-) -> tuple[bytes, bytes]:
-    """Return the sum, and one node's proofs, if the server asks members for another sum."""
-    _, request = next(iter(batch.requests.items()))
-    assert isinstance(request, OpenRequest)
-    sets = covered or [request.covered] * len(batch.requests)
+def settle_another(change: Callable[[Nodes, bytes], bytes], *told: bytes) -> None:
+    """Let members open a changed total, perhaps over different nodes, and give it to a node."""
+    nodes = federation()
+    batch, _, request = asked_to_open(nodes)
+    total, sets = change(nodes, request.total), told or [request.covered] * 3
     replies: list[Any] = [
         open_with(nodes, batch, node_id, total=total, covered=covered)
         for node_id, covered in zip(batch.requests, sets, strict=True)
     ]
     parts = [OpenReply(reply["sealed"], reply["proofs"]) for reply in replies]
     vault = vault_of(nodes)
-    return vault.opened(total, request.covered, parts), vault.proofs(parts)[12]
+    settle_with(nodes, vault.opened(total, request.covered, parts), vault.proofs(parts)[12])
 
 
 def settle_with(nodes: Nodes, sums: bytes, proofs: bytes) -> None:
