@@ -164,12 +164,8 @@ def test_no_round_is_lost_where_no_thread_starts(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each round is then selected in its turn, and the log says why."""
-
-    class Refused(threading.Thread):
-        def start(self) -> None:
-            raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(ahead, "Thread", Refused)
+    refused = Mock(start=Mock(side_effect=RuntimeError("can't start new thread")))
+    monkeypatch.setattr(ahead, "Thread", lambda **_: refused)
     strategy, grid = api.dubhe(**SETTINGS), supernodes(api)
     api.run(strategy, grid, NUM_ROUNDS)
     assert len(strategy.plans) == NUM_ROUNDS
@@ -213,10 +209,7 @@ def test_no_round_is_lost_whatever_happens_when(api: Api, seed: int, tmp_path: P
 def test_an_interrupted_run_plans_no_further(api: Api) -> None:
     """After Ctrl-C during training, the planning thread ends."""
     strategy, grid = api.dubhe(registration_interval=20, rounds_per_draw=4), supernodes(api)
-
-    def interrupt(*_arguments: Any) -> Any:
-        raise KeyboardInterrupt
-
+    interrupt = Mock(side_effect=KeyboardInterrupt)
     strategy.strategy.aggregate_fit = strategy.strategy.aggregate_train = interrupt
     with pytest.raises(KeyboardInterrupt):
         api.run(strategy, grid, NUM_ROUNDS)

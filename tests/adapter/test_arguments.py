@@ -57,8 +57,6 @@ def test_missing_and_unknown_arguments_are_named(api: Api) -> None:
         api.ours.Dubhe(api.wrapped(), 20)
     with pytest.raises(SettingsError, match=r"Selection was called wrongly: missing .*'selector'"):
         api.ours.Selection(api.wrapped())
-    with pytest.raises(SettingsError, match="Selection takes no quorum; choose from equal_weights"):
-        api.ours.Selection(api.wrapped(), RandomSelector(3), quorum=3)
 
 
 @in_both_apis

@@ -34,9 +34,8 @@ def _recorded(
     assert nodes.errors == []
     played: list[Any] = [each for each in nodes.exchanges if each.node_id == nodes.ids[_NODE]]
     epochs = list(dict.fromkeys(each.request["epoch"] for each in played))
-    names = {
-        epoch: place.to_bytes(16, "big") for place, epoch in enumerate(epochs, 1)
-    }  # not random
+    # The vectors have other names, which are not random.
+    names = {epoch: place.to_bytes(16, "big") for place, epoch in enumerate(epochs, 1)}
     owner = {"alias": str(_NODE), "simulated": True, "min-key-bits": 512}
     own, steps = counts[_NODE].tolist(), [_step(each, names) for each in played]
     return {"name": name, "owner": owner, "label-counts": own, "steps": steps}
