@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -88,9 +89,6 @@ def test_without_locks_a_checkpoint_is_written(
         patch.setattr(os, "open", no_folder)
         patch.setattr("dubhe_flwr.adapter.durable.fcntl", None)
         assert travelled(5, tmp_path / "windows") == 5
-
-    def no_locks(*_arguments: Any) -> None:
-        raise OSError(95, "Operation not supported")
-
-    monkeypatch.setattr("fcntl.flock", no_locks)
+    no_locks = OSError(95, "Operation not supported")
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=no_locks))
     assert travelled(5, tmp_path / "network") == 5
