@@ -122,7 +122,7 @@ def test_study_writes_no_file_unless_asked(tmp_path: Path, monkeypatch: pytest.M
         ("paper table2 --seeds one", "seeds='one' must be numbers separated by commas"),
         ("paper table2 --seeds 0,-1", "seeds=0,-1 must be at least 0."),
         ("paper table2 --rounds 0", "num_rounds=0 must be at least 1."),
-        ("paper curves --device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
+        ("paper table2 --device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
         (
             "bench scale --sizes many",
             "sizes='many' must be numbers separated by commas, as in 1,2,10.",

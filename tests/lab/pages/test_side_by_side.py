@@ -29,8 +29,8 @@ def test_every_measurement_belongs_to_an_experiment(page: str, shown: tuple[str,
 
 def test_a_table_without_measurements_says_what_to_do() -> None:
     """A new setting changes the keys of stored cells, unless `_LATER` has it."""
-    with pytest.raises(DataError, match=r"no stored cell of curves; .* `_LATER`"):
-        tables()["filled"]("<!-- table of curves 1 -->\n")
+    with pytest.raises(DataError, match=r"no stored cell of femnist; .* `_LATER`"):
+        tables()["filled"]("<!-- table of femnist 1 -->\n")
 
 
 def test_the_page_shows_every_table() -> None:

@@ -1,6 +1,5 @@
 """Panels show the results' numbers in the right place, and figures consist of panels."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +23,7 @@ from dubhe_lab.report.panels import (
     save_figures,
     save_study_figure,
 )
-from dubhe_lab.report.results import ClassProportions, MethodResult
+from dubhe_lab.report.results import ClassProportions
 
 
 @pytest.fixture
@@ -33,30 +32,21 @@ def axes() -> Axes:
     return Figure().subplots()
 
 
-def shares_of(methods: Mapping[str, MethodResult]) -> dict[str, ClassProportions]:
-    """Return the class proportions of each method."""
-    return {name: method.class_proportions for name, method in methods.items()}
-
-
 def test_class_proportions_are_bars_side_by_side(axes: Axes) -> None:
     """Each class has one visible bar for all clients and one per method, of the right height."""
     everybody = RESULTS.federation.class_proportions
-    draw_shares(axes, shares_of(RESULTS.methods), everybody)
-    wanted = [everybody] + [method.class_proportions.mean for method in RESULTS.methods.values()]
+    shares = {name: method.class_proportions for name, method in RESULTS.methods.items()}
+    draw_shares(axes, shares, everybody)
+    wanted = [everybody, *(of.mean for of in shares.values())]
     np.testing.assert_allclose(heights(axes), wanted)
+    names = [group.get_label() for group in bars(axes)]
+    assert names == ["all clients", "random", "Dubhe", "greedy (oracle)"]
     edges = sorted(
         (bar.get_x(), bar.get_x() + bar.get_width()) for group in bars(axes) for bar in group
     )
     assert all(right <= left + 1e-9 for (_, right), (left, _) in pairwise(edges))
     uniform = next(line for line in axes.lines if line.get_label() == "uniform")
     assert ys(uniform) == [0.1, 0.1]
-
-
-def test_the_bar_for_all_clients_is_optional(axes: Axes) -> None:
-    """Without all clients there is no grey bar, and a class's bars stay side by side."""
-    draw_shares(axes, shares_of(RESULTS.methods))
-    names = [group.get_label() for group in bars(axes)]
-    assert names == ["random", "Dubhe", "greedy (oracle)"]
 
 
 def test_many_classes_are_lines(axes: Axes) -> None:

@@ -13,11 +13,11 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_lab.cli.application import new_application
 from dubhe_lab.cli.options import command, writable_folder
 from dubhe_lab.paper import (
-    accuracy,
     digits,
     epochs,
     instead,
     leaderboard,
+    letters,
     natural,
     overhead,
     registry,
@@ -31,10 +31,7 @@ from dubhe_lab.paper.experiment import Experiment, PaperSettings
 from dubhe_lab.paper.page import Section, render_page
 
 EXPERIMENTS: Final[Mapping[str, Experiment]] = {
-    "motivation": accuracy.MOTIVATION,
-    "curves": accuracy.CURVES,
-    "averages": accuracy.AVERAGES,
-    "femnist": accuracy.FEMNIST,
+    "femnist": letters.EXPERIMENT,
     "unbiasedness": unbiasedness.EXPERIMENT,
     "table2": table2.EXPERIMENT,
     "registry": registry.EXPERIMENT,

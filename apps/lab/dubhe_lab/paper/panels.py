@@ -84,20 +84,6 @@ def draw_registry(axes: Axes, counts: Mapping[tuple[int, ...], int], num_classes
     axes.set_title("Clients of each category")
 
 
-def draw_averages(
-    axes: Axes, *, distances: Sequence[float], series: Mapping[str, Sequence[float]], title: str
-) -> None:
-    """Draw each method's mean accuracy over the last rounds by EMD_avg."""
-    for name, look in method_looks(series).items():
-        style = {"color": look["color"], "label": method_label(name), "ms": 5, "lw": 1.8}
-        axes.plot(distances, series[name], "o-", **style)
-    axes.set_xticks(list(distances))
-    label_percents(axes.yaxis)
-    axes.set_xlabel(r"$EMD^{avg}$")
-    axes.set_ylabel("Accuracy, last rounds")
-    axes.set_title(title)
-
-
 def draw_reach(axes: Axes, *, points: Points, looks: Looks, title: str) -> None:
     """Draw a point for each method: its accuracy by the share of clients that trained."""
     for name, point in points.items():

@@ -1,6 +1,7 @@
 """Multi-time selection: distance and accuracy over the number of tries H (paper, Table 2)."""
 
 from collections.abc import Mapping
+from functools import partial
 from statistics import fmean
 from typing import Final, get_args
 
@@ -17,7 +18,9 @@ from dubhe_lab.paper.experiment import (
 )
 from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.studies import CLIENTS, studies
-from dubhe_lab.paper.trainings import accuracies, curves_of, trainings
+from dubhe_lab.paper.trainings import accuracies, together, trainings
+from dubhe_lab.report.panels import draw_accuracy, label_terms
+from dubhe_lab.report.picture import Picture
 from dubhe_lab.report.table import Table
 
 PAPER: Final[Mapping[str, Mapping[str, float]]] = {
@@ -70,7 +73,7 @@ def _report(options: PaperSettings, results: Results) -> Section:
             _distances(options, results),
             *(_accuracies(options, dataset, of) for dataset, of in trained.items()),
         ],
-        curves_of("table2", {f"{name}-10/1.5": of for name, of in trained.items()}),
+        [_curves(trained)],
     )
 
 
@@ -122,6 +125,23 @@ def _accuracies(options: PaperSettings, dataset: str, of_methods: Mapping[str, S
         ("method", "paper %", "accuracy %", "share of greedy's gain", "beta", "beta, paper"),
         rows,
     )
+
+
+def _curves(trained: Results) -> Picture:
+    """Return a picture of each data set's first finished seed over the rounds."""
+    panels = []
+    for dataset, of_methods in trained.items():
+        if any(of_methods.values()):
+            found = together(of_methods)
+            title = f"{dataset}-10/1.5"
+            panels.append(partial(draw_accuracy, methods=found.methods, title=title))
+            panels += label_terms(found)
+    caption = (
+        "Test accuracy, above both label terms of the bound on the weight divergence (eq. 3): "
+        "the selected data's distance from uniform, and the clients' distance from the selected "
+        "data."
+    )
+    return Picture("table2", caption, panels)
 
 
 def _share(own: list[float], least: list[float], most: list[float]) -> str:

@@ -15,19 +15,13 @@ from dubhe_lab.paper.experiment import (
     SKEW,
     Method,
     PaperSettings,
-    Results,
     Seeds,
     columns,
     identity,
 )
 from dubhe_lab.paper.studies import LETTERS
 from dubhe_lab.report.methods import extra_work, server_learns
-from dubhe_lab.report.panels import draw_accuracy, draw_emd
-from dubhe_lab.report.picture import Panel, Picture
 from dubhe_lab.report.results import ComparisonResults, FederationSummary, MethodResult
-
-ALL: Final = (Method("random"), Method("dubhe-paper", 1), Method("dubhe"), Method("greedy"))
-"""The paper's three selection methods and this package's default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +143,7 @@ def trainings(
     name: str,
     skew: str,
     options: PaperSettings,
-    methods: tuple[Method, ...] = ALL,
+    methods: tuple[Method, ...],
     seeds: tuple[int, ...] = (0,),
     **given: Any,
 ) -> dict[str, list[Cell]]:
@@ -227,31 +221,6 @@ def together(of_methods: Mapping[str, Seeds]) -> ComparisonResults:
     }
     federation = next(iter(first.values()))["federation"]
     return ComparisonResults({}, FederationSummary(**federation), methods)
-
-
-def curves_of(name: str, federations: Results) -> list[Picture]:
-    """Return a picture of each federation's first finished seed over the rounds."""
-    panels = [
-        panel
-        for federation, of_methods in federations.items()
-        if any(of_methods.values())
-        for panel in _curves(federation, together(of_methods))
-    ]
-    caption = (
-        "Test accuracy, above both label terms of the bound on the weight divergence (eq. 3): "
-        "the selected data's distance from uniform, and the clients' distance from the selected "
-        "data."
-    )
-    return [Picture(name, caption, panels)]
-
-
-def _curves(federation: str, results: ComparisonResults) -> list[Panel]:
-    methods = results.methods
-    return [
-        partial(draw_accuracy, methods=methods, title=federation),
-        partial(draw_emd, methods=methods),
-        partial(draw_emd, methods=methods, of="local_emd"),
-    ]
 
 
 def measure(settings: CompareSettings, machine: MachineSettings, advance: Advance) -> Measured:

@@ -51,7 +51,7 @@ def save_figures(results: ComparisonResults, folder: Path) -> None:
     figures: dict[str, tuple[float, list[Panel]]] = {
         "accuracy": (_NARROW, [accuracy]),
         "class_proportions": (wide, [shares]),
-        "emd": (_NARROW, _label_terms(results)),
+        "emd": (_NARROW, label_terms(results)),
         "comparison": (wide, [accuracy, shares]),
     }
     for name, (width, panels) in figures.items():
@@ -60,7 +60,7 @@ def save_figures(results: ComparisonResults, folder: Path) -> None:
 
 def save_study_figure(results: StudyResults, path: Path) -> None:
     """Write the figure of a study to a PNG file: both label terms and class proportions."""
-    panels = [*_label_terms(results), _shares(results)]
+    panels = [*label_terms(results), _shares(results)]
     Picture(path.stem, "", panels, _width_of_classes(results)).save(path.parent)
 
 
@@ -79,7 +79,8 @@ def _shares(results: Results) -> Panel:
     return partial(draw_shares, proportions=proportions, all_clients=everybody)
 
 
-def _label_terms(results: Results) -> list[Panel]:
+def label_terms(results: Results) -> list[Panel]:
+    """Return a panel for each of the two label terms."""
     return [partial(draw_emd, methods=results.methods, of=term) for term in _LABEL_TERMS]
 
 
@@ -107,13 +108,13 @@ def draw_emd(axes: "Axes", methods: Mapping[str, Selected], of: LabelTerm = "emd
 
 
 def draw_shares(
-    axes: "Axes", proportions: Mapping[str, ClassProportions], all_clients: Sequence[float] = ()
+    axes: "Axes", proportions: Mapping[str, ClassProportions], all_clients: Sequence[float]
 ) -> None:
-    """Draw the class proportions of the selected data, and of all clients' data if given.
+    """Draw the class proportions of the selected data and of all clients' data.
 
     Few classes get bars; many classes get lines.
     """
-    num_classes = len(next(iter(proportions.values())).mean)
+    num_classes = len(all_clients)
     if num_classes <= _MOST_BARS:
         _draw_bars(axes, proportions, all_clients)
         axes.set_xticks(range(num_classes))
@@ -167,16 +168,12 @@ def _draw_by_round(
 def _draw_bars(
     axes: "Axes", proportions: Mapping[str, ClassProportions], all_clients: Sequence[float]
 ) -> None:
-    """Draw a bar for each class and name, after a grey bar for all clients if given."""
-    bar = 0.84 / (len(proportions) + bool(all_clients))
-    left = np.arange(len(next(iter(proportions.values())).mean)) - 0.42 + bar / 2
-    if all_clients:
-        axes.bar(
-            left, all_clients, bar, color=GLOBAL_COLOUR, edgecolor="white", label="all clients"
-        )
-        left += bar
+    """Draw a bar for each class and name, after a grey bar for all clients."""
+    bar = 0.84 / (len(proportions) + 1)
+    left = np.arange(len(all_clients)) - 0.42 + bar / 2
+    axes.bar(left, all_clients, bar, color=GLOBAL_COLOUR, edgecolor="white", label="all clients")
     looks = method_looks(proportions)
-    for position, (name, shares) in enumerate(proportions.items()):
+    for position, (name, shares) in enumerate(proportions.items(), start=1):
         axes.bar(
             left + position * bar,
             shares.mean,
@@ -192,15 +189,12 @@ def _draw_bars(
 def _draw_lines(
     axes: "Axes", proportions: Mapping[str, ClassProportions], all_clients: Sequence[float]
 ) -> None:
-    if all_clients:
-        classes = range(len(all_clients))
-        axes.bar(classes, all_clients, width=1.0, color=GLOBAL_COLOUR, label="all clients")
+    classes = range(len(all_clients))
+    axes.bar(classes, all_clients, width=1.0, color=GLOBAL_COLOUR, label="all clients")
     for name, look in method_looks(proportions).items():
         mean, sd = np.array(proportions[name].mean), np.array(proportions[name].sd)
         axes.plot(mean, color=look["color"], label=method_label(name))
-        axes.fill_between(
-            range(mean.size), mean - sd, mean + sd, color=look["color"], alpha=0.2, lw=0
-        )
+        axes.fill_between(classes, mean - sd, mean + sd, color=look["color"], alpha=0.2, lw=0)
 
 
 def label_percents(axis: "Axis") -> None:
