@@ -17,9 +17,8 @@ from dubhe_flwr.errors import DataError
 from dubhe_lab.cli import app as dubhe
 from dubhe_lab.experiments.options import parameters_of
 from dubhe_lab.paper.cells import CellStore
-from dubhe_lab.paper.commands import EXPERIMENTS, sections
-from dubhe_lab.paper.experiment import PaperSettings
-from dubhe_lab.paper.page import Section
+from dubhe_lab.paper.commands import EXPERIMENTS
+from dubhe_lab.paper.experiment import PaperSettings, Section
 
 _DOCS: Final = Path(__file__).parent
 PAGES: Final = [
@@ -30,7 +29,7 @@ PAGES: Final = [
     _DOCS / "reference" / "settings.md",
     _DOCS / "reference" / "command_line.md",
 ]
-MEASURED: Final = PaperSettings(scale="full", datasets=("MNIST", "CIFAR10"))
+MEASURED: Final = PaperSettings(scale="full")
 """The settings of the measurements."""
 _TABLE: Final = re.compile(
     r"(<!-- (options|parameters|table|file) of ([\w. ]+) -->\n)(?:\n(?:\|.*\n)+)?"
@@ -78,26 +77,22 @@ def _parameters(name: str) -> str:
 
 
 @cache
-def measured(name: str) -> Section:
+def measured(name: str) -> Section | None:
     """Return the section of an experiment, with its stored cells, which pages may share."""
     cells = EXPERIMENTS[name].cells(MEASURED)
     found: dict[str, Any] = {}
     for folder in _DOCS.glob("*/cells"):
         found |= CellStore(folder).load_all(cells)
-    (section,) = sections([name], MEASURED, found)
-    return section
+    return EXPERIMENTS[name].section(MEASURED, {key: of["result"] for key, of in found.items()})
 
 
 def _measured(words: str) -> str:
     """Return a table of an experiment, counted from 1."""
     name, number = words.split()
-    try:
-        table = measured(name).tables[int(number) - 1]
-    except (IndexError, ValueError) as error:  # too few cells for the table, or for the section
-        raise DataError(
-            f"There is no stored cell of {name}; is a new setting missing in `_LATER`?"
-        ) from error
-    return table.for_markdown() + "\n"
+    section = measured(name)
+    if section is None or len(section.tables) < int(number):
+        raise DataError(f"There is no stored cell of {name}; is a new setting missing in `_LATER`?")
+    return section.tables[int(number) - 1].for_markdown() + "\n"
 
 
 def _stored(name: str) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 from comparison_results import RESULTS, method_result
 
 from dubhe_lab.paper.cells import Cell
+from dubhe_lab.paper.commands import EXPERIMENTS
+from dubhe_lab.paper.experiment import PaperSettings, Section
 from dubhe_lab.report.table import Table
 
 DISTANCES = {
@@ -18,13 +20,13 @@ FEDERATION = asdict(RESULTS.federation)
 CATEGORIES = [u for size in (1, 2, 10) for u in combinations(range(10), size)]
 
 
-def finished(cells: Iterable[Cell]) -> dict[str, Any]:
-    """Return a sweep's results for these cells."""
-    provenance = {
-        "seed": 0, "device": "abacus", "versions": {"numpy": "1"}, "command": "dubhe paper",
-        "date": "2021-08-09T00:00:00+00:00",
-    }  # fmt: skip
-    return {cell.key: {"result": _result(cell), "provenance": provenance} for cell in cells}
+def section(name: str, options: PaperSettings, cells: Iterable[Cell] | None = None) -> Section:
+    """Return what an experiment reports on the results of these cells, by default of all."""
+    experiment = EXPERIMENTS[name]
+    wanted = experiment.cells(options) if cells is None else cells
+    made = experiment.section(options, {cell.key: _result(cell) for cell in wanted})
+    assert made is not None
+    return made
 
 
 def rows(table: Table) -> dict[str, list[str]]:
@@ -43,11 +45,15 @@ def _result(cell: Cell) -> dict[str, Any]:
             ],
         },
         "encryption": lambda _cell: {
-            "key_generation_seconds": 0.1,
-            "registry of 56": {
+            name: {
                 "packed": {"bytes": 512, "encrypt_seconds": 0.002, "decrypt_seconds": 0.0021},
                 "by_element": {"bytes": 28672, "encrypt_seconds": 0.5, "decrypt_seconds": 0.1},
-            },
+            }
+            for name in (
+                "registry of 56",
+                "registry of 53",
+                *map("p_l of {} classes".format, (10, 52)),
+            )
         },
         "verdict": lambda of: {
             "emd": 1.0,

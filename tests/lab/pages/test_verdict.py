@@ -14,7 +14,7 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_lab import study
 from dubhe_lab.experiments.settings import FederationSettings
 from dubhe_lab.paper.cells import CellStore
-from dubhe_lab.paper.commands import EXPERIMENTS, sections
+from dubhe_lab.paper.commands import EXPERIMENTS
 from dubhe_lab.paper.experiment import PaperSettings
 from dubhe_lab.report.federation import points_of_digits
 
@@ -39,7 +39,9 @@ def test_the_page_has_the_table_of_the_measurements(monkeypatch: pytest.MonkeyPa
     cells = EXPERIMENTS["verdict"].cells(options)
     found = CellStore(FOLDER).load_all(cells)
     assert len(found) == len(cells) == len(list(FOLDER.glob("*/*.json")))
-    (section,) = sections(["verdict"], options, found)
+    told = {key: content["result"] for key, content in found.items()}
+    section = EXPERIMENTS["verdict"].section(options, told)
+    assert section is not None
     (table,) = section.tables
     assert table.for_markdown() in PAGE.read_text(encoding="utf-8")
     most = {row[0]: float(row[4].split(" to ")[1]) for row in table.rows}

@@ -54,48 +54,31 @@ QUIET = Console(quiet=True)
 
 
 def cell(number: int, measured: list[int]) -> Cell:
-    """Return a cell with its own data set, which is missing for 13; measuring adds its number."""
+    """Return a cell that adds its number when it is measured."""
 
     def measure(machine: MachineSettings, advance: Advance) -> Measured:
-        if number == 13:
-            raise DataError("Fetch 13.")
         measured.append(number)
         advance(1.0)
         return Measured({"double": 2 * number, "from": machine.data_dir}, "abacus")
 
-    config = {"number": number, "dataset": str(number), "seed": 5}
-    return Cell("number", f"number {number}", config, measure)
+    return Cell("number", f"number {number}", {"number": number, "seed": 5}, measure)
 
 
 def test_a_finished_cell_is_not_measured_again(tmp_path: Path) -> None:
     """A finished cell is measured only once, in this sweep or a later one."""
     store, measured = CellStore(tmp_path), list[int]()
     run_cells([cell(1, measured), cell(2, measured), cell(1, measured)], store, QUIET)
-    finished, missing = run_cells([cell(3, measured), cell(2, measured)], store, QUIET)
+    finished = run_cells([cell(3, measured), cell(2, measured)], store, QUIET)
     assert measured == [1, 2, 3]
     assert {key: content["result"]["double"] for key, content in finished.items()} == {
         cell(2, measured).key: 4,
         cell(3, measured).key: 6,
     }
-    assert missing == []
-
-
-def test_missing_data_is_an_error_or_left_out(tmp_path: Path) -> None:
-    """Missing data raises an error, or skips the cell with a sentence on what to fetch."""
-    measured: list[int] = []
-    store, cells = CellStore(tmp_path), [cell(n, measured) for n in (1, 13, 2)]
-    with pytest.raises(DataError, match="Fetch 13"):
-        run_cells(cells, store, QUIET)
-    assert measured == [1]
-    finished, missing = run_cells(cells, store, QUIET, skip_missing_data=True)
-    assert measured == [1, 2]
-    assert list(finished) == [cells[0].key, cells[2].key]
-    assert missing == ["Fetch 13."]
 
 
 def test_the_file_says_where_the_numbers_come_from(tmp_path: Path) -> None:
     """The file holds seed, versions, device, command, date and time, but no data folder."""
-    finished, _ = run_cells(
+    finished = run_cells(
         [cell(1, [])], CellStore(tmp_path), QUIET, machine=MachineSettings(data_dir="data")
     )
     (content,) = finished.values()

@@ -7,19 +7,11 @@ from io import StringIO
 
 import pytest
 from matplotlib.figure import Figure
-from reproduction_results import finished, rows
+from reproduction_results import rows, section
 from rich.console import Console
 
-from dubhe_lab.paper.commands import EXPERIMENTS, remarks, sections
+from dubhe_lab.paper.commands import EXPERIMENTS
 from dubhe_lab.paper.experiment import PaperSettings
-from dubhe_lab.paper.page import Section
-
-
-def section(name: str, options: PaperSettings) -> Section:
-    """Return an experiment's section for all its cells."""
-    (made,) = sections([name], options, finished(EXPERIMENTS[name].cells(options)))
-    return made
-
 
 # A test of the docs page covers all 200 federations of the verdict.
 SCALES = [(name, of) for name in EXPERIMENTS for of in ("small", "full")]
@@ -30,7 +22,6 @@ SCALES.remove(("verdict", "full"))
 def test_every_experiment_reports_all_its_cells(name: str, scale: str) -> None:
     """All rows have a cell per heading, and all experiments but four have pictures."""
     made = section(name, PaperSettings(scale=scale, seeds=(0, 1)))
-    assert made.name == name
     for table in made.tables:
         assert table.rows
         assert {len(of) for of in table.rows} == {len(table.columns)}
@@ -48,21 +39,13 @@ def test_each_seed_is_completed_before_the_next() -> None:
 
 
 def test_finished_cells_are_reported_alone() -> None:
-    """Training experiments report the cells they have, and remarks count the missing ones."""
+    """Training experiments report the cells they have; some others wait for all of theirs."""
     options = PaperSettings()
     cells = EXPERIMENTS["femnist"].cells(options)
-    (made,) = sections(["femnist"], options, finished(cells[:1]))
-    assert [bool(of[2]) for of in made.tables[0].rows] == [True, False, False, False]
-    cells = EXPERIMENTS["unbiasedness"].cells(options)
-    assert not sections(["unbiasedness"], options, finished(cells[:2]))
-    scale, left = remarks(["unbiasedness"], options, finished(cells[:2]))
-    assert scale.startswith("Small scale")
-    assert f"{len(cells) - 2} of {len(cells)} measurements of unbiasedness" in left
-    assert not remarks(
-        ["unbiasedness"],
-        PaperSettings(scale="full"),
-        finished(EXPERIMENTS["unbiasedness"].cells(PaperSettings(scale="full"))),
-    )
+    (table,) = section("femnist", options, cells[:1]).tables
+    assert [bool(of[2]) for of in table.rows] == [True, False, False, False]
+    (key, *_) = (cell.key for cell in EXPERIMENTS["unbiasedness"].cells(options))
+    assert EXPERIMENTS["unbiasedness"].section(options, {key: {}}) is None
 
 
 @pytest.mark.parametrize("name", ["leaderboard", "natural"])
@@ -83,12 +66,10 @@ def test_a_mean_needs_all_seeds() -> None:
     """A method without some seed has no mean; if the seed is one of SGD's, it has no row."""
     options = PaperSettings(scale="full", datasets=("MNIST",), seeds=(0, 1))
     cells = EXPERIMENTS["leaderboard"].cells(options)
-    found = finished(cells)
-    del found[next(cell.key for cell in cells if cell.config["optimizer"] == "adam")]
-    (made,) = sections(["leaderboard"], options, found)
+    cells.remove(next(cell for cell in cells if cell.config["optimizer"] == "adam"))
+    made = section("leaderboard", options, cells)
     assert list(map(bool, rows(made.tables[0])["random"][:3])) == [True, True, False]
-    del found[cells[0].key]
-    (fewer,) = sections(["leaderboard"], options, found)
+    fewer = section("leaderboard", options, cells[1:])
     assert rows(made.tables[0]).keys() - rows(fewer.tables[0]).keys() == {"random"}
 
 
@@ -96,9 +77,8 @@ def test_a_method_without_cells_has_no_row() -> None:
     """No table has a method that is not finished."""
     options = PaperSettings(scale="full", seeds=(0,))
     cells = EXPERIMENTS["digits"].cells(options)
-    found = finished(cell for cell in cells if cell.config["method"] != "greedy")
-    (made,) = sections(["digits"], options, found)
-    for table in made.tables:
+    there = [cell for cell in cells if cell.config["method"] != "greedy"]
+    for table in section("digits", options, there).tables:
         assert "greedy (oracle)" not in rows(table)
         assert "Dubhe, H=20" in rows(table)
 
@@ -108,7 +88,7 @@ def test_seeds_without_a_pair_do_not_count() -> None:
     options = PaperSettings(scale="full", seeds=(0, 1))
     random, dubhe, *_, other = EXPERIMENTS["instead"].cells(options)[: 9 * 2 + 2]
     assert (dubhe.config["method"], other.config) == ("dubhe", {**dubhe.config, "seed": 1})
-    (made,) = sections(["instead"], options, finished([random, dubhe, other]))
+    made = section("instead", options, [random, dubhe, other])
     assert made.tables[0].rows == [["nothing", "1", "+0.0", "+20.4"]]
     assert "Random selection alone reaches: 58.5 %." in made.paragraphs[0]
 

@@ -6,9 +6,9 @@ from collections import defaultdict
 import numpy as np
 from docs.pages import ROOT
 from matplotlib.figure import Figure
-from reproduction_results import finished, rows
+from reproduction_results import rows, section
 
-from dubhe_lab.paper.commands import EXPERIMENTS, sections
+from dubhe_lab.paper.commands import EXPERIMENTS
 from dubhe_lab.paper.experiment import PaperSettings
 
 FULL = PaperSettings(scale="full")
@@ -26,9 +26,9 @@ def test_gains_are_certain_to_half_a_point() -> None:
 
 def test_a_federation_without_all_methods_is_left_out() -> None:
     """A federation is left out while a method shares no seed with Dubhe."""
-    (made,) = sections(["when"], FULL, finished(CELLS[:3]))
+    made = section("when", FULL, CELLS[:3])
     assert list(rows(made.tables[0])) == ["rho 1, EMD_avg 0.5"]
-    (made,) = sections(["when"], FULL, finished(CELLS[:2]))
+    made = section("when", FULL, CELLS[:2])
     assert not made.tables
     assert not made.pictures
 
@@ -36,8 +36,7 @@ def test_a_federation_without_all_methods_is_left_out() -> None:
 def test_lines_tell_rho_and_the_other_method_apart() -> None:
     """Lines differ by colour and marker for rho, and by dashes for the other method."""
     looks, limits = defaultdict(set), set()
-    (made,) = sections(["when"], FULL, finished(CELLS))
-    (picture,) = made.pictures
+    (picture,) = section("when", FULL).pictures
     assert len(picture.panels) == 3
     for draw in picture.panels:
         axes = Figure().subplots()

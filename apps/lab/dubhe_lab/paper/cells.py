@@ -113,32 +113,17 @@ def run_cells(
     console: Console,
     *,
     machine: MachineSettings = MachineSettings(),  # noqa: B008 - frozen
-    skip_missing_data: bool = False,
-) -> tuple[dict[str, Any], list[str]]:
-    """Measure the cells that the store lacks, and return all finished cells by `Cell.key`.
-
-    With `skip_missing_data`, cells whose data set is missing are left out; the second result has a
-    sentence for each missing data set.
-    """
+) -> dict[str, Any]:
+    """Measure the cells that the store lacks, and return all finished cells by `Cell.key`."""
     wanted = {cell.key: cell for cell in cells}
     finished = store.load_all(wanted.values())
     waiting = [cell for key, cell in wanted.items() if key not in finished]
-    missing: dict[str, str] = {}
     with progress_of(console, sum(cell.work for cell in waiting)) as progress:
         for cell in waiting:
             progress.begin(cell.name, cell.work)
             progress.say(cell.name)
-            data = str(cell.config.get("dataset", cell.key))
-            if data in missing:
-                continue
             began = time.perf_counter()
-            try:
-                measured = cell.measure(machine, partial(progress.advance, of=cell.work))
-            except DataError as error:
-                if not skip_missing_data:
-                    raise
-                missing[data] = str(error)
-                continue
+            measured = cell.measure(machine, partial(progress.advance, of=cell.work))
             source = {
                 "seed": cell.config.get("seed"),
                 "device": measured.device,
@@ -146,4 +131,4 @@ def run_cells(
                 "seconds": round(time.perf_counter() - began, 3),
             }
             store.save(cell, measured.result, source)
-    return store.load_all(wanted.values()), list(missing.values())
+    return store.load_all(wanted.values())

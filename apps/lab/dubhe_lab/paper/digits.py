@@ -14,11 +14,11 @@ from dubhe_lab.paper.experiment import (
     Method,
     PaperSettings,
     Results,
+    Section,
     Seeds,
     columns,
 )
 from dubhe_lab.paper.leaderboard import summary
-from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.trainings import digits_cell, gains, mean_gain, together
 from dubhe_lab.report.methods import SEEING_LOSSES, method_label, method_looks
 from dubhe_lab.report.panels import accuracy_and_shares
@@ -88,7 +88,6 @@ def _report(_options: PaperSettings, found: Results) -> Section:
     results = {optimizer: found[optimizer] for optimizer in _OPTIMIZERS}
     of_small_rounds = {title: of for title, of in found.items() if title not in _OPTIMIZERS}
     return Section(
-        "digits",
         "Digits, with ten seeds",
         [
             (

@@ -19,8 +19,13 @@ from dubhe_lab.data.partition import client_distributions
 from dubhe_lab.experiments.registrations import settled
 from dubhe_lab.experiments.settings import MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import Experiment, Grid, PaperSettings, Results
-from dubhe_lab.paper.page import Section
+from dubhe_lab.paper.experiment import (
+    Experiment,
+    Grid,
+    PaperSettings,
+    Results,
+    Section,
+)
 from dubhe_lab.report.table import Table
 
 _Federation: TypeAlias = tuple[int, int, float]
@@ -121,9 +126,7 @@ def _report(options: PaperSettings, results: Results) -> Section:
         "last prices and with full budgets."
     )
     rows = [_row(federation, of["prices"].values()) for federation, of in results.items()]
-    return Section(
-        _KIND, "Later registrations", [about], [Table("Later registrations", _COLUMNS, rows)]
-    )
+    return Section("Later registrations", [about], [Table("Later registrations", _COLUMNS, rows)])
 
 
 def _row(federation: _Federation, of_seeds: Iterable[Mapping[str, Any]]) -> list[str]:

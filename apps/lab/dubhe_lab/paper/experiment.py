@@ -17,9 +17,10 @@ from dubhe_lab.experiments.settings import (
     SelectionSettings,
 )
 from dubhe_lab.paper.cells import Cell
-from dubhe_lab.paper.page import Section
+from dubhe_lab.report.picture import Picture
+from dubhe_lab.report.table import Table
 
-_DATASETS: Final = ("MNIST", "CIFAR10", "FEMNIST")
+_DATASETS: Final = ("MNIST", "CIFAR10")
 
 SKEW: Final[Mapping[str, Any]] = {"rho": 10.0, "emd": 1.5}
 """The federation of the paper's sections 6.3 and 6.4."""
@@ -161,18 +162,26 @@ Results: TypeAlias = Mapping[Any, Mapping[str, Seeds]]
 
 
 @dataclass(frozen=True)
+class Section:
+    """The findings of an experiment."""
+
+    title: str
+    paragraphs: Sequence[str]
+    tables: Sequence[Table]
+    pictures: Sequence[Picture] = ()
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A table or figure: the cells it needs, and the section it makes of their results.
 
-    With `needs_all`, nothing is reported until all cells are measured. With `skips_missing_data`,
-    cells whose data set is missing are left out.
+    With `needs_all`, nothing is reported until all cells are measured.
     """
 
     about: str
     grid: Callable[[PaperSettings], Grid]
     report: Callable[[PaperSettings, Results], Section]
     needs_all: bool = False
-    skips_missing_data: bool = False
 
     def cells(self, options: PaperSettings) -> list[Cell]:
         """Return all cells once, seed by seed, so that an interrupted run covers all methods."""

@@ -6,8 +6,15 @@ from statistics import fmean
 from typing import Any, Final
 
 from dubhe_lab.paper.cells import Cell
-from dubhe_lab.paper.experiment import Experiment, Grid, Method, PaperSettings, Results, columns
-from dubhe_lab.paper.page import Section
+from dubhe_lab.paper.experiment import (
+    Experiment,
+    Grid,
+    Method,
+    PaperSettings,
+    Results,
+    Section,
+    columns,
+)
 from dubhe_lab.paper.trainings import accuracies, digits_cell, gains, mean_gain
 from dubhe_lab.report.table import Table
 
@@ -56,7 +63,6 @@ def _report(_options: PaperSettings, results: Results) -> Section:
             rows.append([name, f"{updates:g}", *gained])
     accuracy = f"{100 * fmean(accuracies(alone)):.1f} %" if alone else "not measured yet"
     return Section(
-        _KIND,
         "What you might do instead",
         [
             (

@@ -17,11 +17,11 @@ from dubhe_lab.paper.experiment import (
     Method,
     PaperSettings,
     Results,
+    Section,
     Seeds,
     columns,
     spread,
 )
-from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_reach
 from dubhe_lab.paper.trainings import (
     accuracies,
@@ -107,7 +107,6 @@ def _report(_options: PaperSettings, results: Results) -> Section:
     trained = {title: of for title, of in results.items() if any(of.values())}
     by_optimizer = [trained.get(title, {}) for title in _OPTIMIZERS]
     return Section(
-        "leaderboard",
         "Selection methods side by side",
         [
             (

@@ -2,8 +2,15 @@
 
 from typing import Final
 
-from dubhe_lab.paper.experiment import Experiment, Grid, Method, PaperSettings, Results, spread
-from dubhe_lab.paper.page import Section
+from dubhe_lab.paper.experiment import (
+    Experiment,
+    Grid,
+    Method,
+    PaperSettings,
+    Results,
+    Section,
+    spread,
+)
 from dubhe_lab.paper.trainings import accuracies, together, trainings
 from dubhe_lab.report.panels import accuracy_and_shares
 from dubhe_lab.report.picture import Picture
@@ -20,8 +27,6 @@ _IN_PAPER: Final = {"random": "0.310", "dubhe-paper": "0.364", "greedy": "0.374"
 
 
 def _grid(options: PaperSettings) -> Grid:
-    if "FEMNIST" not in options.datasets:
-        return {}
     return {"FEMNIST": trainings("FEMNIST", "13.64/0.554", options, _METHODS)}
 
 
@@ -30,7 +35,6 @@ def _report(_options: PaperSettings, results: Results) -> Section:
     finished = together(of_methods)
     of = finished.federation
     return Section(
-        "femnist",
         "Handwritten letters by writer",
         [
             (

@@ -4,8 +4,15 @@ from functools import partial
 from typing import Any, Final, get_args
 
 from dubhe_lab.data import PartitionKind
-from dubhe_lab.paper.experiment import SKEW, Experiment, Grid, Method, PaperSettings, Results
-from dubhe_lab.paper.page import Section
+from dubhe_lab.paper.experiment import (
+    SKEW,
+    Experiment,
+    Grid,
+    Method,
+    PaperSettings,
+    Results,
+    Section,
+)
 from dubhe_lab.paper.panels import draw_registry
 from dubhe_lab.paper.studies import CLIENTS, registry_cell, study_cell
 from dubhe_lab.report.panels import draw_shares
@@ -67,7 +74,6 @@ def _report(options: PaperSettings, results: Results) -> Section:
         )
         pictures.append(Picture(f"registry-{kind}", caption, panels, width=8.0, height=5.2))
     return Section(
-        "registry",
         "Registry sparsity",
         [
             (

@@ -46,11 +46,11 @@ def scenario_of(settings: CompareSettings) -> Scenario:
 @lru_cache(maxsize=1)
 def _load(name: str, data_dir: str | None) -> tuple[Dataset, NDArray[np.int64] | None]:
     """Return a data set, and the owner of each training sample if it has one."""
-    folder = USUAL_FOLDER if data_dir is None else Path(data_dir)
     if name == "femnist":
-        return load_femnist(folder)
+        return load_femnist()
     if name in NATURAL:
         return load_natural(name)
+    folder = USUAL_FOLDER if data_dir is None else Path(data_dir)
     tiles = load_tiles(folder) if name == "cifar10" else None
     return load_dataset(name, data_dir) if tiles is None else tiles, None
 

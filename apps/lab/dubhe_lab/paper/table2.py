@@ -13,14 +13,14 @@ from dubhe_lab.paper.experiment import (
     Method,
     PaperSettings,
     Results,
+    Section,
     Seeds,
     spread,
 )
-from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.studies import CLIENTS, studies
 from dubhe_lab.paper.trainings import accuracies, together, trainings
 from dubhe_lab.report.panels import draw_accuracy, label_terms
-from dubhe_lab.report.picture import Picture
+from dubhe_lab.report.picture import Panel, Picture
 from dubhe_lab.report.table import Table
 
 PAPER: Final[Mapping[str, Mapping[str, float]]] = {
@@ -60,7 +60,6 @@ def _grid(options: PaperSettings) -> Grid:
 def _report(options: PaperSettings, results: Results) -> Section:
     trained = {name: of for name, of in results.items() if name not in get_args(PartitionKind)}
     return Section(
-        "table2",
         "Multi-time selection",
         [
             (
@@ -129,7 +128,7 @@ def _accuracies(options: PaperSettings, dataset: str, of_methods: Mapping[str, S
 
 def _curves(trained: Results) -> Picture:
     """Return a picture of each data set's first finished seed over the rounds."""
-    panels = []
+    panels: list[Panel] = []
     for dataset, of_methods in trained.items():
         if any(of_methods.values()):
             found = together(of_methods)

@@ -12,10 +12,10 @@ from dubhe_lab.paper.experiment import (
     Method,
     PaperSettings,
     Results,
+    Section,
     Seeds,
     spread,
 )
-from dubhe_lab.paper.page import Section
 from dubhe_lab.paper.panels import draw_unbiasedness
 from dubhe_lab.paper.studies import CLIENTS, studies
 from dubhe_lab.report.picture import Picture
@@ -67,7 +67,6 @@ def _report(options: PaperSettings, results: Results) -> Section:
             )
         )
     return Section(
-        "unbiasedness",
         "Data unbiasedness",
         [
             (

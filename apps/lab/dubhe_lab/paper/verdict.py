@@ -16,8 +16,14 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_lab.experiments.my_federation import study
 from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import Experiment, Grid, PaperSettings, Results, deciding
-from dubhe_lab.paper.page import Section
+from dubhe_lab.paper.experiment import (
+    Experiment,
+    Grid,
+    PaperSettings,
+    Results,
+    Section,
+    deciding,
+)
 from dubhe_lab.paper.trainings import measure
 from dubhe_lab.report.federation import points_of_digits, verdict_on
 from dubhe_lab.report.picture import UNIFORM_COLOUR, Picture
@@ -104,7 +110,6 @@ def _report(options: PaperSettings, found: Results) -> Section:
     of_numbers = found["digits"]["federations"]  # a federation's number is its seed
     results = [of for number, of in of_numbers.items() if number not in _FITTED[options.scale]]
     return Section(
-        "verdict",
         "Is the verdict of a study right?",
         [
             (

@@ -8,8 +8,15 @@ from typing import Any, Final, TypeAlias
 from matplotlib.axes import Axes
 
 from dubhe_lab.paper.cells import Cell
-from dubhe_lab.paper.experiment import Experiment, Grid, Method, PaperSettings, Results, columns
-from dubhe_lab.paper.page import Section
+from dubhe_lab.paper.experiment import (
+    Experiment,
+    Grid,
+    Method,
+    PaperSettings,
+    Results,
+    Section,
+    columns,
+)
 from dubhe_lab.paper.trainings import digits_cell, gains, mean_gain
 from dubhe_lab.report.picture import UNIFORM_COLOUR, Picture
 from dubhe_lab.report.table import Table
@@ -88,7 +95,6 @@ def _report(_options: PaperSettings, results: Results) -> Section:
     }
     gained = {place: of for place, of in gained.items() if all(of.values())}
     return Section(
-        _KIND,
         "When does it help?",
         [
             (
