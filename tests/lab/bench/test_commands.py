@@ -26,13 +26,12 @@ OPTIONS = {
 def test_quick_benchmarks_write_figures_and_tables(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With --quick every benchmark takes seconds; the JSON and the Markdown name the command."""
+    """With --quick every benchmark takes seconds; the file has the command and the tables."""
     # Starting a fresh process takes seconds, so measure in this one; and so do trainings.
     monkeypatch.setattr(scale, "_in_fresh_process", lambda measure, *given: measure(*given))
     for module in (protocol, simulation):
         monkeypatch.setattr(module, "one_training", lambda: lambda: sum(range(10**5)))
-    files = ["--json", str(tmp_path / "new/a.json"), "--markdown", str(tmp_path / "new/a.md")]
-    ended = run(name, "--quick", *OPTIONS[name], *files)
+    ended = run(name, "--quick", *OPTIONS[name], "--json", str(tmp_path / "new/a.json"))
     assert ended.code == 0, ended.err
     assert "Figures" in ended.out
     content = json.loads((tmp_path / "new/a.json").read_text(encoding="utf-8"))
@@ -42,14 +41,12 @@ def test_quick_benchmarks_write_figures_and_tables(
     assert name == "scale" or min(figures) > 0  # there are exponents of growth
     assert content["wanted"] == {}  # no bounds apply to such small sizes and keys
     assert content["config"].get("key_bits", 512) == 512
-    markdown = (tmp_path / "new/a.md").read_text(encoding="utf-8")
-    assert markdown.startswith(f"```bash\ndubhe bench {name} --quick")
-    assert "| figure | measured | wanted | kept |" in markdown
+    assert content["config"]["command"].startswith(f"dubhe bench {name} --quick")
+    assert all("\n\n|" in table for table in content["tables"])
 
 
-@pytest.mark.parametrize("option", ["--json", "--markdown"])
 def test_a_file_that_cannot_be_written_is_refused_before_measuring(
-    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An output file that cannot be written is refused before anything is measured."""
     (tmp_path / "file").write_text("")
@@ -58,6 +55,6 @@ def test_a_file_that_cannot_be_written_is_refused_before_measuring(
         raise AssertionError
 
     monkeypatch.setattr("dubhe_lab.bench.crypto.interleaved", measured)
-    ended = run("crypto", option, str(tmp_path / "file" / "a"))
+    ended = run("crypto", "--json", str(tmp_path / "file" / "a"))
     assert ended.code == 2
     assert "file is a file; give the name of a folder." in ended.err

@@ -368,8 +368,8 @@ def test_the_command_gives_the_functions_figures(tmp_path: Path) -> None:
             del cost["node_seconds"]  # a measured time, which does not repeat
     same["sizes"] = list(same["sizes"])
     assert content == same
-    for option, named in (("--emd", "--emd"), ("--rounds", "--num-rounds or --rounds")):
-        refused = call("study", *options, option, "3")
+    for option, named in (("--emd=3", "--emd"), ("--encrypted", "--encrypted or --no-encrypted")):
+        refused = call("study", *options, option)
         assert refused.code == 2
         sentence = "is for generated federations; leave it out with --label-counts."
         assert f"{named} {sentence}" in refused.err

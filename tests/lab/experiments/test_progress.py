@@ -5,10 +5,9 @@ from io import StringIO
 from logging import INFO, WARNING, getLogger
 
 from rich.console import Console
-from small_comparison import small_settings
 
 from dubhe_lab.experiments import StudySettings
-from dubhe_lab.experiments.progress import compare_progress, flower_log_level, study_progress
+from dubhe_lab.experiments.progress import flower_log_level, rounds_progress
 from dubhe_lab.experiments.study import study
 
 
@@ -16,10 +15,10 @@ def test_a_terminal_shows_one_bar_for_all_methods() -> None:
     """The bar skips the initial model, keeps the last accuracy and silences Flower's log."""
     screen = StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
-    settings = small_settings(methods=("random", "dubhe"))
-    with suppress(KeyError), compare_progress(console, settings) as update:
+    methods = "random", "dubhe"
+    with suppress(KeyError), rounds_progress(console, "digits", methods, 3) as update:
         assert not getLogger("flwr").isEnabledFor(INFO)
-        for method in settings.methods:
+        for method in methods:
             for server_round in range(3):
                 update(method, server_round, 0.75 if server_round < 2 else None)
         raise KeyError
@@ -33,9 +32,9 @@ def test_a_terminal_shows_one_bar_for_all_methods() -> None:
 def test_a_file_gets_a_few_lines_per_method() -> None:
     """A file gets a heading, then the initial model and five rounds of each method."""
     file = StringIO()
-    settings = small_settings(methods=("random", "greedy"), num_rounds=12)
-    with compare_progress(Console(file=file, width=100), settings) as update:
-        for method in settings.methods:
+    methods = "random", "greedy"
+    with rounds_progress(Console(file=file, width=100), "digits", methods, 12) as update:
+        for method in methods:
             for server_round in range(13):
                 update(method, server_round, server_round / 20 if server_round != 9 else None)
     first, *lines = file.getvalue().splitlines()
@@ -49,40 +48,17 @@ def test_a_file_gets_a_few_lines_per_method() -> None:
 def test_one_method_and_one_round_are_singular() -> None:
     """The heading of a single method with a single round has no plural."""
     file = StringIO()
-    with compare_progress(Console(file=file), small_settings(methods=("random",), num_rounds=1)):
+    with rounds_progress(Console(file=file), "digits", ["random"], 1):
         pass
     assert file.getvalue() == "digits: 1 method, 1 round each\n"
 
 
-SIZES = {"num_clients": 20, "num_participants": 4, "tries": 4, "num_rounds": 2}
-SETTINGS = StudySettings.of(**SIZES, encrypted=True, key_bits=512)
-
-
-def shown_of_study(*, terminal: bool) -> str:
-    """Return the output of a small study."""
-    screen = StringIO()
-    console = Console(file=screen, force_terminal=terminal, width=100)
-    with study_progress(console, SETTINGS) as callbacks:
-        study(SETTINGS, *callbacks)
-    return screen.getvalue()
-
-
-def test_a_terminal_shows_the_rounds_of_all_methods() -> None:
-    """The bar names method and exchange, and fills up."""
-    shown = shown_of_study(terminal=True)
-    assert "greedy" in shown
-    assert "hello: 19 of 20" in shown
-    assert "100%" in shown
-
-
-def test_a_file_gets_a_line_for_each_long_step() -> None:
-    """A file gets a line per method and per exchange before the first selection, and no bars."""
-    lines = shown_of_study(terminal=False).splitlines()
-    assert lines[:2] == ["random: hello, 20 to answer", "random selects"]
-    assert lines[2:4] == ["Dubhe: join, 20 to answer", "Dubhe: appoint, 1 to answer"]
-    assert lines[4] == "Dubhe: register, 20 to answer"
-    assert lines[-1].startswith("greedy")
-    assert len(lines) == len(set(lines))
+def test_a_study_tells_when_a_method_begins() -> None:
+    """And each of its rounds."""
+    told: list[tuple[object, ...]] = []
+    settings = StudySettings.of(num_clients=20, num_participants=4, num_rounds=2)
+    study(settings, lambda *what: told.append(what), methods=("random", "greedy"))
+    assert told == [(name, at, None) for name in ("random", "greedy") for at in range(3)]
 
 
 def test_the_log_level_is_restored() -> None:

@@ -132,9 +132,6 @@ def test_the_rules_own_number_of_tries(rule: str, usual: int) -> None:
 def test_a_method_sets_its_rule() -> None:
     """A method sets its rule and keeps all other selection settings."""
     settings = small_settings(num_participants=5, tries=7)
-    paper, search, dubhe = (
-        settings.protocol_settings(name) for name in ("dubhe-paper", "dubhe-search", "dubhe")
-    )
+    paper, dubhe = (settings.protocol_settings(name) for name in ("dubhe-paper", "dubhe"))
     assert (paper.determination, paper.rule) == (Tries(7), Paper((1, 2, 10)))
-    assert (search.determination, search.rule) == (Tries(7), Paper((1, 2, 10), "search"))
     assert (dubhe.determination, dubhe.rule) == (Tries(7), Prices())

@@ -91,9 +91,3 @@ def test_seeds_without_a_pair_do_not_count() -> None:
     made = section("instead", options, [random, dubhe, other])
     assert made.tables[0].rows == [["nothing", "1", "+0.0", "+20.4"]]
     assert "Random selection alone reaches: 58.5 %." in made.paragraphs[0]
-
-
-def test_rounds_are_whole() -> None:
-    """A fraction of the rounds is a whole number, even with few rounds."""
-    cells = EXPERIMENTS["instead"].cells(PaperSettings(num_rounds=3))
-    assert {cell.config["num_rounds"] for cell in cells} == {3, 1}

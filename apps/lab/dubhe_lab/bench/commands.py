@@ -37,10 +37,7 @@ _BENCHMARKS: Final[dict[str, _Bench]] = {
     "deployment": bench_deployment,
     "start": bench_start,
 }
-_EPILOG: Final = (
-    "Example: [bold]dubhe bench {name} --json results/{name}.json "
-    "--markdown results/{name}.md[/bold]"
-)
+_EPILOG: Final = "Example: [bold]dubhe bench {name} --json results/{name}.json[/bold]"
 
 app = new_application(
     help="Measure the cost of encryption, the protocol, large federations and engines.",
@@ -58,11 +55,9 @@ def _run(
         typer.Option("--quick", help="Use small sizes and keys, to check that it runs."),
     ] = False,
     json: Annotated[Path | None, typer.Option(help="Write the results to this file.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file.")] = None,
 ) -> None:
     settings = settings_of(quick)
     writable_file(json)
-    writable_file(markdown)
     console = Console()
     with console.status("measuring"):
         results = bench(settings)
@@ -70,9 +65,7 @@ def _run(
         console.print(table.for_terminal())
     if json is not None:
         results.save(json)
-    if markdown is not None:
-        markdown.write_text(results.markdown(), encoding="utf-8")
-    say_written(console, json, markdown)
+    say_written(console, json)
 
 
 def _command(bench: _Bench) -> Callable[..., None]:

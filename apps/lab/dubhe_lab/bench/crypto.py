@@ -34,19 +34,18 @@ _BOUNDS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class CryptoSettings(CommandSettings):
-    """The settings of `bench_crypto`. Bounds apply to 56 slots and keys of 2048 bits."""
+    """The settings of `bench_crypto`. Bounds apply to keys of 2048 bits."""
 
     key_bits: int = same(SelectionSettings, "key_bits", quick=512)
     rounds: int = option(10, "Passes over all measurements.", least=1, quick=2)
-    length: int = option(_LENGTH, "Categories in the registry.", least=4)
 
 
 def bench_crypto(settings: CryptoSettings) -> BenchResults:
     """Time encryption, sums and sealed keys, and compare them with phe and lower bounds."""
-    key_bits, length = settings.key_bits, settings.length
+    key_bits = settings.key_bits
     key = generate_secret_key(key_bits)
-    layout = Layout(key_bits, _NUM_CLIENTS, {"registry": Slots(length, 1)})
-    registry = np.eye(length, dtype=np.int64)[3]
+    layout = Layout(key_bits, _NUM_CLIENTS, {"registry": Slots(_LENGTH, 1)})
+    registry = np.eye(_LENGTH, dtype=np.int64)[3]
     public, secret = as_phe(key)
     by_element = [public.encrypt(value) for value in registry.tolist()]
     encrypted = key.encrypt(layout.pack("registry", registry))
@@ -71,7 +70,7 @@ def bench_crypto(settings: CryptoSettings) -> BenchResults:
     fast = ("encrypt", "floor", "decrypt", "seal", "open", "seal, key agreement only")
     timings = interleaved(actions, settings.rounds, dict.fromkeys(fast, _TIMES))
     num_bytes = {
-        "element by element": length * key.public_key.ciphertext_bytes,
+        "element by element": _LENGTH * key.public_key.ciphertext_bytes,
         "packed": len(encrypted),
     }
     return _results(settings, timings, num_bytes)
@@ -103,7 +102,7 @@ def _results(
         },
         measured={**summed_up(timings), "bytes": num_bytes},
         tables=[_table(settings, timings)],
-        bounds=_BOUNDS if (settings.key_bits, settings.length) == (2048, _LENGTH) else {},
+        bounds=_BOUNDS if settings.key_bits == 2048 else {},
     )
 
 
@@ -114,7 +113,7 @@ def _table(settings: CryptoSettings, timings: dict[str, list[float]]) -> Table:
         return (name, *cells)
 
     return Table(
-        f"A registry of {settings.length} slots under a key of {settings.key_bits} bits: median "
+        f"A registry of {_LENGTH} slots under a key of {settings.key_bits} bits: median "
         "CPU time, and the minimum in brackets. Floors: two half-size exponentiations for "
         "encryption and decryption, the bare products modulo n^2 for a sum, and an X25519 key "
         "agreement for sealing.",

@@ -86,7 +86,7 @@ class BenchResults:
             **self.figures,
             "wanted": self._wanted(),
             "measured": dict(self.measured),
-            "tables": [_captioned(table) for table in self.tables],
+            "tables": [f"{of.caption}\n\n{of.for_markdown()}" for of in self.tables],
             "config": dict(self.config),
         }
 
@@ -103,12 +103,3 @@ class BenchResults:
             for name, value in self.figures.items()
         ]
         return Table("Figures", ("figure", "measured", "wanted", "kept"), rows)
-
-    def markdown(self) -> str:
-        """Return the command and the tables as Markdown."""
-        tables = "\n\n".join(_captioned(table) for table in (*self.tables, self.figure_table()))
-        return f"```bash\n{self.config['command']}\n```\n\n{tables}\n"
-
-
-def _captioned(table: Table) -> str:
-    return f"{table.caption}\n\n{table.for_markdown()}"

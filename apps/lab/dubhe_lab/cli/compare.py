@@ -12,7 +12,7 @@ from dubhe_lab.cli.options import command, writable_folder
 from dubhe_lab.data import DATASETS
 from dubhe_lab.experiments import CompareSettings
 from dubhe_lab.experiments.kept import KeptResults
-from dubhe_lab.experiments.progress import compare_progress
+from dubhe_lab.experiments.progress import rounds_progress
 from dubhe_lab.report.panels import save_figures
 from dubhe_lab.report.terminal import summary_sentence, summary_table
 
@@ -44,7 +44,6 @@ def _compare(
         Path | None,
         typer.Option(help="Folder to write to.", show_default="results/compare-DATASET"),
     ] = None,
-    figures: Annotated[bool, typer.Option(help="Also draw figures.")] = True,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Start over if the folder already holds results.")
     ] = False,
@@ -63,13 +62,13 @@ def _compare(
         sentence = f"Already in {kept.path}: {names}."
         console.print(sentence, highlight=False, markup=False, soft_wrap=True)
     try:
-        with compare_progress(console, settings) as update:
+        progress = settings.dataset, settings.methods, settings.num_rounds
+        with rounds_progress(console, *progress) as update:
             # Imported here because torch is an extra and slow: the progress bar shows first.
             from dubhe_lab.experiments.compare import compare as run  # noqa: PLC0415
 
             results = run(settings, update, finished=finished, on_method=keep)
-        if figures:
-            save_figures(results, folder)
+        save_figures(results, folder)
     except KeyboardInterrupt:
         names = ", ".join(kept.finished()) or "no method yet"
         again = "again without --overwrite" if overwrite else "again"
@@ -78,8 +77,8 @@ def _compare(
         raise typer.Exit(130) from None
     console.print(summary_table(results).for_terminal())
     console.print(summary_sentence(results), highlight=False)
-    hint = " Look at comparison.png first." if figures else ""
-    console.print(f"Results are in {escape(str(folder))}.{hint}", highlight=False)
+    sentence = f"Results are in {escape(str(folder))}. Look at comparison.png first."
+    console.print(sentence, highlight=False)
 
 
 compare = command(

@@ -68,12 +68,12 @@ def _parameter(name: str, own: Field[Any], shown: str | None) -> inspect.Paramet
     if shown is not None:
         default = None
     spelt = name.replace("_", "-")
-    usual = f"--{spelt}/--no-{spelt}" if kind is bool else f"--{spelt}"
-    spelling, told = about.get("spelt", (usual,)), shown or about.get("shown") or True
+    spelling = f"--{spelt}/--no-{spelt}" if kind is bool else f"--{spelt}"
+    told = shown or about.get("shown") or True
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=typer.Option(default, *spelling, help=about["about"], show_default=told),
+        default=typer.Option(default, spelling, help=about["about"], show_default=told),
         annotation=kind if default is not None else kind | None,
     )
 

@@ -17,8 +17,13 @@ from dubhe_lab.data import load_label_counts
 from dubhe_lab.experiments import StudySettings
 from dubhe_lab.experiments.my_federation import check_table
 from dubhe_lab.experiments.my_federation import study as federation_study
-from dubhe_lab.experiments.progress import study_progress
-from dubhe_lab.experiments.settings import RULES, FederationSettings, SelectionSettings
+from dubhe_lab.experiments.progress import rounds_progress
+from dubhe_lab.experiments.settings import (
+    RULES,
+    STUDIED,
+    FederationSettings,
+    SelectionSettings,
+)
 from dubhe_lab.experiments.study import study as run
 from dubhe_lab.report.panels import save_study_figure
 from dubhe_lab.report.results import StudyResults, write_json
@@ -93,8 +98,8 @@ def _study(
             results.save(json)
 
     try:
-        with study_progress(console, settings) as callbacks:
-            results = run(settings, *callbacks, on_method=keep)
+        with rounds_progress(console, "study", STUDIED, settings.num_rounds) as update:
+            results = run(settings, update, on_method=keep)
     except KeyboardInterrupt:
         names = ", ".join(found[-1].methods) if found else "no method yet"
         sentence = f"Stopped. {json or 'No file'} holds the finished methods: {names}."

@@ -54,8 +54,8 @@ def option(
     `choices` are the allowed values of the field, or of each element of a tuple; ``Literal`` types
     bring their own. `least` is the smallest allowed value. `parse` makes a value from the field's
     name and a text, for types that the command line cannot parse. More keywords describe the
-    command's option: `spelt` its names, `shown` the default in help instead of None, and `quick`
-    the default with --quick.
+    command's option: `shown` the default in help instead of None, and `quick` the default with
+    --quick.
     """
     about_it = {"about": about, "choices": choices, "least": least, "parse": parse, **told}
     return field(default=default, metadata=about_it)

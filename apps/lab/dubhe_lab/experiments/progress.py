@@ -1,7 +1,6 @@
 """The progress of an experiment: one bar on a terminal, and lines in a file or a pipe."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from logging import WARNING, getLogger
 from typing import Final, TypeAlias
@@ -11,16 +10,17 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from dubhe_flwr.adapter.exchanges import counted
-from dubhe_lab.experiments.settings import STUDIED, CompareSettings, StudySettings
 from dubhe_lab.report.methods import method_label
 
 _LINES: Final = 5
-"""Lines per method in a file or a pipe, after one for the initial model."""
+"""Lines per method in a file or a pipe, after one for its beginning."""
 _SPEED_OVER_SECONDS: Final = 1800
 
 OnRound: TypeAlias = Callable[[str, int, float | None], None]
-OnSelection: TypeAlias = Callable[[str, int], None]
-OnAnswer: TypeAlias = Callable[[str, str, int, int], None]
+"""Gets the method, the round, and the accuracy if the model was evaluated.
+
+Round 0 is the beginning: no client is selected yet.
+"""
 
 
 class Progress:
@@ -74,52 +74,26 @@ def progress_of(console: Console, total: float) -> Iterator[Progress]:
 
 
 @contextmanager
-def compare_progress(console: Console, settings: CompareSettings) -> Iterator[OnRound]:
-    """Show the progress of a comparison; yields the `on_round` of `experiments.compare.compare`."""
-    last = settings.num_rounds
-    told = {*range(0, last, -(-last // _LINES)), last}
-    with progress_of(console, len(settings.methods) * last) as progress:
-        methods = counted(len(settings.methods), "method", "methods")
-        progress.say(f"{settings.dataset}: {methods}, {counted(last, 'round', 'rounds')} each")
+def rounds_progress(
+    console: Console, name: str, methods: Sequence[str], num_rounds: int
+) -> Iterator[OnRound]:
+    """Show the progress of a comparison or a study; yields its `on_round`."""
+    told = {*range(0, num_rounds, -(-num_rounds // _LINES)), num_rounds}
+    with progress_of(console, len(methods) * num_rounds) as progress:
+        number = counted(len(methods), "method", "methods")
+        progress.say(f"{name}: {number}, {counted(num_rounds, 'round', 'rounds')} each")
 
         def update(method: str, server_round: int, accuracy: float | None) -> None:
             label = method_label(method)
             remark = None if accuracy is None else f"accuracy {accuracy:.1%}"
-            if server_round == 0:  # the initial model, which nobody trains
-                progress.begin(label, last)
+            if server_round == 0:
+                progress.begin(label, num_rounds)
             progress.advance(min(server_round, 1), remark=remark)
             if server_round in told:
-                line = f"{label}: round {server_round} of {last}"
+                line = f"{label}: round {server_round} of {num_rounds}"
                 progress.say("  ".join(filter(None, [line, remark])))
 
         yield update
-
-
-@contextmanager
-def study_progress(
-    console: Console, settings: StudySettings
-) -> Iterator[tuple[OnSelection, OnAnswer]]:
-    """Show the progress of a study; yields its `on_round` and `on_answer`.
-
-    A file or a pipe gets one line per method, and one per exchange before the first selection.
-    """
-    rounds: Counter[str] = Counter()
-    with progress_of(console, len(STUDIED) * settings.num_rounds) as progress:
-
-        def answer(method: str, stage: str, num_answered: int, num_asked: int) -> None:
-            if method not in rounds:
-                rounds[method] = 0
-                progress.begin(method_label(method), settings.num_rounds)
-            progress.advance(0, remark=f"{stage}: {num_answered} of {num_asked}")
-            if not rounds[method]:
-                progress.say(f"{method_label(method)}: {stage}, {num_asked} to answer")
-
-        def select(method: str, _server_round: int) -> None:
-            rounds[method] += 1
-            progress.advance(1)
-            progress.say(f"{method_label(method)} selects")
-
-        yield select, answer
 
 
 @contextmanager

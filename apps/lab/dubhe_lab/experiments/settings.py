@@ -27,13 +27,11 @@ from dubhe_lab.experiments.options import (
 )
 from dubhe_lab.report.methods import METHODS
 
-_PAPER: Final = {"rule": "paper"}
 DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
-    "dubhe-paper": _PAPER,
-    "dubhe-search": {**_PAPER, "thresholds": "search"},
+    "dubhe-paper": {"rule": "paper"},
     "dubhe": {},
 }
-"""Selection settings of each Dubhe method: the paper's, searched thresholds, and our defaults."""
+"""Selection settings of each Dubhe method: the paper's rule, and our defaults."""
 
 COMPARED: Final = ("random", "dubhe-paper", "dubhe", "greedy")
 """Methods of a comparison by default."""
@@ -209,11 +207,10 @@ class ExperimentSettings(CommandSettings):
 
     federation: FederationSettings = field(default_factory=FederationSettings)
     selection: SelectionSettings = field(default_factory=SelectionSettings)
-    num_rounds: int = option(200, "Rounds per method.", least=1, spelt=("--num-rounds", "--rounds"))
+    num_rounds: int = option(200, "Rounds per method.", least=1)
     encrypted: bool = option(
         default=False,
-        about="Encrypt, as real nodes do; plain selects the same clients faster.",
-        spelt=("--encrypted/--plain",),
+        about="Encrypt, as real nodes do; without it, the same clients are selected, but faster.",
     )
 
     def __post_init__(self) -> None:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import count, islice
 from typing import Any, Final, TypeVar
 
@@ -73,16 +72,15 @@ def selector_of(method: str, settings: ExperimentSettings, federation: Federatio
 
 def study(
     settings: StudySettings,
-    on_round: Callable[[str, int], None] = tell_nobody,
-    on_answer: Callable[[str, str, int, int], None] = tell_nobody,
+    on_round: Callable[[str, int, float | None], None] = tell_nobody,
     *,
     methods: Sequence[str] = STUDIED,
     on_method: Callable[[StudyResults], None] = tell_nobody,
 ) -> StudyResults:
     """Select with each method in the same federation, and return the results.
 
-    `on_round` gets the method and the round after each selection, `on_answer` the method and the
-    arguments of `rounds_in_memory`'s callback, and `on_method` the results after each method. The
+    When a method begins (round 0) and after each of its selections, `on_round` gets the method, the
+    round and None, since nothing is evaluated. `on_method` gets the results after each method. The
     same seed gives the same selected sets, encrypted or not.
     """
     if seeing := [method for method in methods if method in SEEING_LOSSES]:
@@ -100,11 +98,11 @@ def study(
     for method in methods:
         selector = selector_of(method, settings, federation)
         nodes = simulated_nodes(federation.label_counts)
-        rounds = rounds_in_memory(selector, nodes, partial(on_answer, method))
+        on_round(method, 0, None)
         plans, began = [], time.perf_counter()
-        for plan in islice(rounds, settings.num_rounds):
+        for plan in islice(rounds_in_memory(selector, nodes), settings.num_rounds):
             plans.append(plan)
-            on_round(method, plan.server_round)
+            on_round(method, plan.server_round, None)
         seconds = time.perf_counter() - began
         found = _result(plans, federation, seconds, encrypted=settings.encrypted)
         results = replace(results, methods={**results.methods, method: found})
@@ -139,23 +137,19 @@ def simulated_nodes(label_counts: NDArray[np.int64]) -> list[NodePolicy]:
 def rounds_in_memory(
     selector: Selector[StateT],
     policies: Sequence[NodePolicy],
-    on_answer: Callable[[str, int, int], None] = tell_nobody,
     answer: Callable[[ClientSession, Fields], Fields | NodeFailure] = answer,
 ) -> Iterator[Plan]:
     """Run the real protocol without Flower, and yield the plan of each round, forever.
 
-    The nodes have the ids 0, 1, ..., N-1 and are always connected. Before each answer, `on_answer`
-    gets the stage, the number of nodes that have answered and the number asked. `answer` calls a
-    node's session for its answer.
+    The nodes have the ids 0, 1, ..., N-1 and are always connected. `answer` calls a node's session
+    for its answer.
     """
     sessions = [ClientSession(policy) for policy in policies]
     state = selector.initial_state()
     for server_round in count(1):
         state, outcome = selector.begin_round(state, server_round, range(len(sessions)))
         while isinstance(outcome, Batch):
-            replies: dict[int, Fields | NodeFailure] = {}
-            for node, request in outcome.fields.items():
-                on_answer(outcome.header.stage, len(replies), len(outcome.requests))
-                replies[node] = answer(sessions[node], request)
+            asked = outcome.fields.items()
+            replies = {node: answer(sessions[node], request) for node, request in asked}
             state, outcome = selector.step(state, replies)
         yield outcome

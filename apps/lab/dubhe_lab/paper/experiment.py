@@ -49,13 +49,6 @@ class PaperSettings(CommandSettings):
     tries: tuple[int, ...] | None = option(
         None, "Values of H in table2.", parse=numbers, shown="the paper's"
     )
-    num_rounds: int | None = option(
-        None,
-        "Rounds per training.",
-        least=1,
-        spelt=("--num-rounds", "--rounds"),
-        shown="by scale",
-    )
     machine: MachineSettings = field(default_factory=MachineSettings)
 
     def __post_init__(self) -> None:

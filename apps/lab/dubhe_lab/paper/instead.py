@@ -40,10 +40,9 @@ _INSTEAD: Final[Mapping[str, Mapping[str, Any]]] = {
 
 def _cell(name: str, method: Method, seed: int, options: PaperSettings) -> Cell:
     given = dict(_INSTEAD[name])
-    num_rounds = (options.num_rounds or _ROUNDS[options.scale]) // given.pop("rounds", 1)
-    num_participants = _PARTICIPANTS * given.pop("participants", 1)
-    of_training = {"num_rounds": max(1, num_rounds), "num_participants": num_participants}
-    return digits_cell(method, seed, options, **of_training, **given)
+    given["num_rounds"] = _ROUNDS[options.scale] // given.pop("rounds", 1)
+    given["num_participants"] = _PARTICIPANTS * given.pop("participants", 1)
+    return digits_cell(method, seed, options, **given)
 
 
 def _grid(options: PaperSettings) -> Grid:

@@ -63,7 +63,7 @@ _WAYS: Final = {
 def _given(name: str, options: PaperSettings) -> dict[str, Any]:
     of = _FEDERATIONS[name]
     return {
-        "num_rounds": options.num_rounds or _ROUNDS[options.scale],
+        "num_rounds": _ROUNDS[options.scale],
         "num_participants": _PARTICIPANTS,
         "num_clients": NATURAL[name].num_clients,
         "num_samples": of.num_samples,

@@ -91,11 +91,11 @@ def _measure_study(
     settings: StudySettings, kind: str, _machine: MachineSettings, advance: Advance
 ) -> Measured:
     """Run the selections of a cell."""
-    results = study(
-        settings,
-        lambda _method, _round: advance(1 / settings.num_rounds),
-        methods=(kind,),
-    )
+
+    def on_round(_method: str, server_round: int, _accuracy: float | None) -> None:
+        advance(min(server_round, 1) / settings.num_rounds)
+
+    results = study(settings, on_round, methods=(kind,))
     content = results.to_dict()
     return Measured(
         {

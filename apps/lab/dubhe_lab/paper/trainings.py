@@ -79,7 +79,7 @@ def training_cell(
         **({} if options.is_full else _SMALL),
         "rho": rho,
         "emd": emd,
-        "num_rounds": options.num_rounds or _ROUNDS[options.scale],
+        "num_rounds": _ROUNDS[options.scale],
         # On large test sets, an evaluation takes as long as training a dozen clients.
         "evaluate_every": 1 if dataset == "digits" else 5,
         # As in the paper, with Adam's default learning rate.
@@ -98,8 +98,6 @@ def digits_cell(method: Method, seed: int, options: PaperSettings, **given: Any)
     usual: dict[str, Any] = {**SKEW, "encrypted": False}
     if not options.is_full:
         usual |= {"num_clients": 100, "key_bits": 512, "num_rounds": 4}
-    if options.num_rounds is not None:
-        usual["num_rounds"] = options.num_rounds
     own = {**usual, **given}
     federation = f"digits-{own['rho']:g}/{own['emd']:g}"
     return comparison_cell(federation, "digits", method, seed, **own)

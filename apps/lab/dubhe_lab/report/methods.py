@@ -25,7 +25,6 @@ class _About(NamedTuple):
 _ABOUT: Final[Mapping[str, _About]] = {
     "random": _About("random", "nothing", ("#D55E00", "--", "x")),
     "dubhe-paper": _About("Dubhe (paper)", "yes/no", ("#56B4E9", "-.", "s")),
-    "dubhe-search": _About("Dubhe, search", "yes/no", ("#8C6D31", "--", "h")),
     "dubhe": _About("Dubhe", "yes/no", ("#0072B2", "-", "o")),
     "greedy": _About("greedy (oracle)", "labels", ("#009E73", (0, (6, 1)), "^")),
     "flips": _About("FLIPS (oracle)", "labels", ("#CC79A7", ":", "v")),
