@@ -97,14 +97,14 @@ def test_study_writes_no_file_unless_asked(tmp_path: Path, monkeypatch: pytest.M
         ("compare --dataset nothing", "dataset='nothing' is unknown; choose one of digits, mnist"),
         ("compare --engine [bold]", "engine='[bold]' is unknown"),
         ("compare --device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
-        ("compare --emd 5", "emd 5.0; give"),
+        ("compare --emd 5", "emd 5.0; pass"),
         ("compare --rho 0.5", "rho is 0.5;"),
         ("study --thresholds 0.7;0.1", "thresholds='0.7;0.1' must be numbers separated by commas"),
         ("study --thresholds serch", "as in 0.7,0.1, or search."),
-        ("study --json /dev/null/a.json", "/dev/null is a file; give the name of a folder."),
+        ("study --json /dev/null/a.json", "/dev/null is a file; pass the name of a folder."),
         ("study --thresholds 0.7,0.1", "thresholds does not apply to rule=prices; leave one of"),
         ("study --rule paper --coverage 1", "coverage does not apply to rule=paper; leave one of"),
-        ("compare --target 0.5,0.5", "target has 2 shares for 10 classes; give one for each; to"),
+        ("compare --target 0.5,0.5", "target has 2 shares for 10 classes; pass one for each; to"),
         ("study --reference-set 1,52", "reference_set does not apply to rule=prices; leave one of"),
         ("study --rule paper --num-classes 8", "not 8; make 8 its largest size."),
         ("study --num-classes 4 --target 0.5,0.5", "target has 2 shares for 4 classes"),
@@ -199,16 +199,16 @@ def test_places_that_cannot_be_written_are_refused(
     """A file for a folder, a folder for a file, and a read-only file; checking writes nothing."""
     file = tmp_path / "file"
     file.write_text("kept")
-    with pytest.raises(SettingsError, match="is a file; give the name of a folder"):
+    with pytest.raises(SettingsError, match="is a file; pass the name of a folder"):
         writable_folder(file)
-    with pytest.raises(SettingsError, match="is a folder; give the name of a file"):
+    with pytest.raises(SettingsError, match="is a folder; pass the name of a file"):
         writable_file(tmp_path)
     writable_file(file)
     writable_file(tmp_path / "new")
     assert list(tmp_path.iterdir()) == [file]
     assert file.read_text() == "kept"
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
-    with pytest.raises(SettingsError, match="give a file that can"):
+    with pytest.raises(SettingsError, match="pass a file that can"):
         writable_file(file)
 
 

@@ -57,4 +57,4 @@ def test_a_file_that_cannot_be_written_is_refused_before_measuring(
     monkeypatch.setattr("dubhe_lab.bench.crypto.interleaved", measured)
     ended = run("crypto", "--json", str(tmp_path / "file" / "a"))
     assert ended.code == 2
-    assert "file is a file; give the name of a folder." in ended.err
+    assert "file is a file; pass the name of a folder." in ended.err

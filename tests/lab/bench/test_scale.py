@@ -15,7 +15,7 @@ from dubhe_lab.bench.scale import ScaleSettings
         ({"method": "luck"}, "method='luck' is unknown; choose one of dubhe-paper, dubhe"),
         ({"num_real": 7}, "num_real=7 must be at least 8"),
         ({"sizes": (40, 40)}, "show no growth"),
-        ({"sizes": (1000, 10**6)}, "give at least two up to 95325, the most nodes that can"),
+        ({"sizes": (1000, 10**6)}, "pass at least two up to 95325, the most nodes that can"),
     ],
 )
 def test_invalid_settings_are_refused(given: dict[str, Any], sentence: str) -> None:

@@ -27,7 +27,7 @@ FRAME = pd.DataFrame(COUNTS, columns=["cat", "dog", "cow"])
 NAMED = FRAME.set_axis(["north", "south", "east", "west"])
 NUMBERED = pd.concat([pd.Series(CODES, name="hospital_nr"), FRAME], axis=1)
 MANY = np.random.default_rng(0).integers([1, 0, 0], [10, 9, 9], (60, 3))
-MAY_NAME = r"may name the clients or be a class; give --client-column .* --classes .*\.\."
+MAY_NAME = r"may name the clients or be a class; pass --client-column .* --classes .*\.\."
 
 ID_COLUMNS = [
     *["hospital_nr", "index", "clinic", "", "Unnamed: 0", "patient_group", "d"],
@@ -105,9 +105,9 @@ def test_tables_as_people_have_them(table: dict[str, Any], tmp_path: Path) -> No
         (np.c_[MANY, MANY.sum(axis=1)], "first or last column is the sum", {}),
         (np.r_[MANY, MANY.sum(axis=0, keepdims=True)], "first or last row is", {}),
         (np.array([0, 1, 1]), "at least two classes", {}),
-        (np.zeros((2, 2, 2)), "give a row for each client", {}),
+        (np.zeros((2, 2, 2)), "pass a row for each client", {}),
         (np.eye(4, dtype=int)[[0, 1, 3, 2, 2]], "holds only 0 and 1", {}),
-        ([[1, 2], [3, 4, 5]], "give a row for each client", {}),
+        ([[1, 2], [3, 4, 5]], "pass a row for each client", {}),
         ([["a", "b"]], "row 1: 'a' is not a whole", {}),
     ],
 )
@@ -173,7 +173,7 @@ def test_npy(tmp_path: Path) -> None:
     np.save(path, np.array(COUNTS, dtype=np.float32))
     check(path, COUNTS)
     np.save(path, np.array([{}]), allow_pickle=True)
-    check(path, "give the path of a table")
+    check(path, "pass the path of a table")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".npy", ".parquet"])
@@ -181,7 +181,7 @@ def test_a_file_that_does_not_exist(suffix: str, tmp_path: Path) -> None:
     """The error says so in words, whatever the file's type."""
     if suffix == ".parquet":
         pytest.importorskip("pyarrow")
-    check(tmp_path / f"counts{suffix}", rf"counts{suffix} does not exist; give the path of a table")
+    check(tmp_path / f"counts{suffix}", rf"counts{suffix} does not exist; pass the path of a table")
 
 
 def test_partitioner() -> None:
@@ -206,7 +206,7 @@ def test_summary_says_what_was_read() -> None:
     assert read.endswith(" classes, 42 samples. Samples of each class: cat: 11, dog: 19, cow: 12.")
     assert found.extremes.startswith("Smallest client: north with 7 samples. Largest client: east")
     assert note.startswith("Left out: column 'All', row 'All'. 'site' names the clients, and every")
-    assert note.endswith("other column is a class; if one is not, give --classes FIRST..LAST.")
+    assert note.endswith("other column is a class; if one is not, pass --classes FIRST..LAST.")
 
 
 def test_a_line_break_in_a_name_does_not_break_the_line() -> None:

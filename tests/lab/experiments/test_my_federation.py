@@ -377,7 +377,7 @@ def test_the_command_gives_the_functions_figures(tmp_path: Path) -> None:
         sentence = f"{option.partition('=')[0]} is for --label-counts; leave it out in generated"
         assert sentence in call("study", option).err
     same_file = call("study", *options, "--json", str(file))
-    assert "give --json the name of another file" in same_file.err
+    assert "name another file with --json" in same_file.err
     assert np.loadtxt(file, delimiter=",").shape == SKEWED.shape
 
 

@@ -18,7 +18,7 @@ class OracleSelector(RollCall):
         ``K``.
     label_counts : array_like of float, shape (N, C)
         Samples of each class at every client. Row i belongs to the client with alias
-        (partition-id) i. Give shares if training weights clients equally.
+        (partition-id) i. Pass shares if training weights clients equally.
     seed : int, optional (default: from the operating system)
         Fixes the choices.
     """

@@ -56,7 +56,7 @@ class ScaleSettings(CommandSettings):
         if len(set(self.sizes_of_epochs)) < 2:
             most = most_registered(self.key_bits)
             raise SettingsError(
-                f"sizes={self.sizes} show no growth; give at least two up to {most}, the most "
+                f"sizes={self.sizes} show no growth; pass at least two up to {most}, the most "
                 "nodes that can register."
             )
 

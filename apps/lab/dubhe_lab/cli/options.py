@@ -94,10 +94,10 @@ def writable_folder(folder: Path) -> Path:
         with TemporaryFile(dir=folder):
             return folder
     except FileExistsError as error:
-        raise SettingsError(f"{error.filename} is a file; give the name of a folder.") from None
+        raise SettingsError(f"{error.filename} is a file; pass the name of a folder.") from None
     except OSError as error:
         raise SettingsError(
-            f"{folder} cannot be written ({error.strerror}); give a folder that can."
+            f"{folder} cannot be written ({error.strerror}); pass a folder that can."
         ) from None
 
 
@@ -109,8 +109,8 @@ def writable_file(path: Path | None) -> None:
     if path is None:
         return
     if path.is_dir():
-        raise SettingsError(f"{path} is a folder; give the name of a file in it.")
+        raise SettingsError(f"{path} is a folder; pass the name of a file in it.")
     if not path.exists():
         writable_folder(path.parent)
     elif not os.access(path, os.W_OK):
-        raise SettingsError(f"{path} cannot be written; give a file that can.")
+        raise SettingsError(f"{path} cannot be written; pass a file that can.")

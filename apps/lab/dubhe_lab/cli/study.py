@@ -146,7 +146,7 @@ def _study_own(
     _refuse_given(_OF_DRAWN, "is for generated federations; leave it out with --label-counts.")
     writable_file(json)
     if json is not None and json.resolve() == label_counts.resolve():
-        raise SettingsError(f"{json} holds the label counts; give --json the name of another file.")
+        raise SettingsError(f"{json} holds the label counts; name another file with --json.")
     protocol = settings.protocol_settings()
     arguments = {each.name: getattr(protocol, each.name) for each in fields(protocol)}
     arguments |= {

@@ -39,7 +39,7 @@ class Dataset:
             if images.ndim != 4 or labels.shape != images.shape[:1]:
                 raise DataError(
                     f"{self.name} has images of shape {images.shape} and labels of shape "
-                    f"{labels.shape}; give (M, channels, height, width) and (M,)."
+                    f"{labels.shape}; pass (M, channels, height, width) and (M,)."
                 )
             if labels.size and not 0 <= labels.min() <= labels.max() < self.num_classes:
                 raise DataError(

@@ -40,7 +40,7 @@ class Federation:
         totals = counts.sum(axis=-1)
         if counts.ndim != 2 or not counts.size or np.any(counts < 0) or np.ptp(totals) > 0:
             raise SettingsError(
-                f"label_counts has shape {counts.shape}; give one row of non-negative counts for "
+                f"label_counts has shape {counts.shape}; pass one row of non-negative counts for "
                 "each client, all of the same total."
             )
         counts.flags.writeable = False
@@ -125,7 +125,7 @@ def half_normal_proportions(num_classes: int, rho: float) -> NDArray[np.float64]
     """
     if num_classes < 2 or not 1 <= rho < math.inf:
         raise SettingsError(
-            f"num_classes is {num_classes} and rho is {rho}; give at least 2 classes, and a finite "
+            f"num_classes is {num_classes} and rho is {rho}; pass at least 2 classes, and a finite "
             "number of at least 1 for the largest class divided by the smallest."
         )
     shares = rho ** -(np.linspace(0.0, 1.0, num_classes) ** 2)

@@ -68,7 +68,7 @@ def counts_of(name: str, cells: pd.DataFrame) -> NDArray[np.int64]:
         why = f"{cell[:40]!r} is {'a share' if '%' in cell else what}"
         heading = cells.columns[column]
         is_long = (
-            f", or give --client-column and --label-column {quote(heading)} if it holds labels"
+            f", or pass --client-column and --label-column {quote(heading)} if it holds labels"
         )
         raise DataError(
             f"{name}, {cells.index[row]}: {why if cell else 'a count is missing'} in the column "
@@ -114,7 +114,7 @@ def read_grid(source: Any, *, heading: bool) -> Grid:
     except DataError:
         raise
     except FileNotFoundError:
-        raise DataError(f"{path} does not exist; give the path of a table.") from None
+        raise DataError(f"{path} does not exist; pass the path of a table.") from None
     except ImportError:
         raise DataError(
             f"{path} cannot be read without pyarrow; run `pip install './apps/lab[parquet]'` in a "
@@ -122,7 +122,7 @@ def read_grid(source: Any, *, heading: bool) -> Grid:
         ) from None
     except (OSError, ValueError, EOFError) as error:
         why = " ".join(str(error).split())[:200].rstrip(".")
-    raise DataError(f"{path} cannot be read: {why}; give the path of a table, as CSV in UTF-8.")
+    raise DataError(f"{path} cannot be read: {why}; pass the path of a table, as CSV in UTF-8.")
 
 
 def _of_values(values: Any, name: str) -> Grid:
@@ -132,9 +132,9 @@ def _of_values(values: Any, name: str) -> Grid:
     try:
         frame = values if is_frame else pd.DataFrame(np.asarray(values))
     except ValueError as error:
-        raise DataError(f"{name} is not a table ({error}); give a row for each client.") from None
+        raise DataError(f"{name} is not a table ({error}); pass a row for each client.") from None
     if max(frame.index.nlevels, frame.columns.nlevels) > 1:
-        raise DataError(f"{name} has an index of several levels; give it one, as crosstab does.")
+        raise DataError(f"{name} has an index of several levels; use one, as crosstab does.")
     if words.names_clients(str(frame.columns.name or "")):
         raise DataError(f"{name} has a column for each client; transpose it.")
     has_index = frame.index.name is not None or pd.api.types.is_string_dtype(frame.index.dtype)
@@ -161,7 +161,7 @@ def _of_text(name: str, text: str, separator: str, kind: Any, *, has_index: bool
     except pd.errors.ParserError as error:
         why = " ".join(str(error).split()).rstrip(".")
         raise DataError(
-            f"{name}: {why}; give every line a cell for each heading, close every quote, and "
+            f"{name}: {why}; write a cell for each heading in every line, close every quote, and "
             "delete titles and comments."
         ) from None
     place, first = ("line", 1) if kind.startswith("file") else ("row", 0)
@@ -181,8 +181,8 @@ def _of_text(name: str, text: str, separator: str, kind: Any, *, has_index: bool
     repeated = pd.Series(headings).str.casefold().duplicated().to_numpy()
     if repeated.any():
         raise DataError(
-            f"{name} has two columns {headings[repeated.argmax()]!r}; give every column a heading "
-            "of its own, in one line, or --no-heading if the first line is a client."
+            f"{name} has two columns {headings[repeated.argmax()]!r}; name every column "
+            "differently, in one line, or pass --no-heading if the first line is a client."
         )
     return Grid(name, cells.set_axis(headings, axis=1), kind, has_index)
 

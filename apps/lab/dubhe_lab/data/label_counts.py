@@ -80,14 +80,14 @@ def check_counts(
     """
     if counts.shape[1] < 2 or not len(counts):
         raise DataError(
-            f"{name} has {len(counts)} clients and {counts.shape[1]} columns of counts; give a "
+            f"{name} has {len(counts)} clients and {counts.shape[1]} columns of counts; pass a "
             "row for each client and a column for each of at least two classes."
         )
     if empty := np.flatnonzero(counts.sum(axis=1) == 0).tolist():
         raise DataError(f"{name}, {places[empty[0]]}: the client has no samples; leave it out.")
     if counts.max() == 1:
         raise DataError(
-            f"{name} holds only 0 and 1, as one-hot labels do; give the number of samples of each "
+            f"{name} holds only 0 and 1, as one-hot labels do; pass the number of samples of each "
             "class at each client."
         )
     for what in totals:

@@ -63,7 +63,7 @@ def _names(name: str, cells: "pd.Series[str]") -> "pd.Series":
     if wrong.any():
         raise DataError(
             f"{name}, {wrong.idxmax()}: {cells[wrong].iloc[0]!r} in {cells.name!r} is not a name; "
-            "give every row a client and a label, and put numbers that are measured into bins."
+            "name a client and a label in every row, and put numbers that are measured into bins."
         )
     spelt = cells.str.removesuffix(".0") if is_number.all() else cells
     merged = spelt.map(int) if is_number.all() else spelt.str.casefold()

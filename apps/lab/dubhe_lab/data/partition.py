@@ -79,7 +79,7 @@ def client_distributions(
     proportions = np.asarray(global_proportions, dtype=np.float64)
     if proportions.ndim != 1 or np.any(proportions < 0) or not np.isclose(proportions.sum(), 1):
         raise SettingsError(
-            f"global_proportions is {proportions}; give one non-negative share for each class, "
+            f"global_proportions is {proportions}; pass one non-negative share for each class, "
             "1 in all."
         )
     proportions = proportions / proportions.sum()
@@ -88,7 +88,7 @@ def client_distributions(
         raise SettingsError(f"kind is {kind!r}; choose one of {', '.join(families)}.")
     if num_clients < 1 or num_samples < 1 or not 0 <= emd <= 2:
         raise SettingsError(
-            f"num_clients is {num_clients}, num_samples {num_samples} and emd {emd}; give at least "
+            f"num_clients is {num_clients}, num_samples {num_samples} and emd {emd}; pass at least "
             "1 client, 1 sample and a distance from 0 to 2."
         )
     if emd == 0:

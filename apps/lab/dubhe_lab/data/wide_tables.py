@@ -52,7 +52,7 @@ def read_wide(grid: Grid, client_column: str | None, classes: str | None) -> Lab
     note = f"Left out: {shown(left)}. " if left else ""
     if classes is None and client is not None:
         note += (
-            f"{client!r} names the clients, and every other column is a class; if one is not, give "
+            f"{client!r} names the clients, and every other column is a class; if one is not, pass "
             "--classes FIRST..LAST."
         )
     return LabelCounts(counts, tuple(kept), tuple(names), note.strip())
@@ -72,7 +72,7 @@ def _in_range(grid: Grid, client: str | None, classes: str) -> list[str]:
         )
     if grid.kind == "file" and not words.are_ascending(list(filter(_may_be_count, columns))):
         raise DataError(
-            f"{grid.name}: the first line, {shown(grid.headings)}, may be a client; give "
+            f"{grid.name}: the first line, {shown(grid.headings)}, may be a client; pass "
             "--no-heading, or name the classes in words."
         )
     return columns
@@ -89,12 +89,12 @@ def _find_clients(grid: Grid) -> str:
         is_label = words.names_rows(first) or words.names_rows(others[0])
         if are_clients and not is_label and are_counts(grid.cells[others[0]]):
             raise DataError(
-                f"{grid.name} has one column of counts, {others[0]!r}; give a column for each of "
+                f"{grid.name} has one column of counts, {others[0]!r}; add a column for each of "
                 "at least two classes."
             )
         client, label = (*others, first) if words.names_rows(first) else (first, *others)
         raise DataError(
-            f"{grid.name} has two columns; give --client-column {quote(client)} --label-column "
+            f"{grid.name} has two columns; pass --client-column {quote(client)} --label-column "
             f"{quote(label)} if each row is a sample, or --classes {_range(grid.headings)} if both "
             "count a class."
         )
@@ -112,7 +112,7 @@ def _find_clients(grid: Grid) -> str:
         raise _refused(
             grid,
             rows,
-            f"the first line, {shown(grid.headings)}, may be a client; if so, give "
+            f"the first line, {shown(grid.headings)}, may be a client; if so, pass "
             f"--no-heading with --client-column 0 or --classes 0..{len(grid.headings) - 1}, or",
         )
     is_short = are_names and len(rows) < len(others) and not words.names_clients(first)
@@ -170,7 +170,7 @@ def _refused(
     if label is not None:
         long = f"--client-column {quote(first)} --label-column {quote(label)}"
     return DataError(
-        f"{grid.name}: {why} give {told} if {client!r} names the clients, {classes} if only these "
+        f"{grid.name}: {why} pass {told} if {client!r} names the clients, {classes} if only these "
         f"columns are counts, or {long} if each row is a sample."
     )
 
@@ -196,7 +196,7 @@ def _totals(name: str, cells: pd.DataFrame, *, is_told: bool) -> list[str]:
         return called if adds_up else []
     what, how = ("", "without it") if adds_up else ("not ", "if it is a class")
     raise DataError(
-        f"{name}: the column {called[0]!r} is {what}the sum of the classes; leave it out, or give "
+        f"{name}: the column {called[0]!r} is {what}the sum of the classes; leave it out, or pass "
         f"--classes FIRST..LAST {how}."
     )
 
@@ -262,7 +262,7 @@ def _names(name: str, cells: "pd.Series[str]") -> list[str]:
     if (wrong := cells.duplicated(keep=False) | (cells == "")).any():
         places = " and ".join(cells.index[wrong][:2])
         raise DataError(
-            f"{name}, {places}: a client has no name or a second row; give each client a name and "
-            "one row, or --client-column and --label-column if each row is a sample."
+            f"{name}, {places}: a client has no name or a second row; name each client once, or "
+            "pass --client-column and --label-column if each row is a sample."
         )
     return cells.tolist()

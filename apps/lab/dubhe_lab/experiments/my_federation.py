@@ -162,7 +162,7 @@ def check_table(table: LabelCounts, settings: Settings) -> None:
     if len(held := np.flatnonzero(table.counts.sum(axis=0))) == 1:
         raise DataError(
             f"All samples are in the class {table.classes[held[0]]!r}, so there is nothing to "
-            "balance; give a table with samples of at least two classes."
+            "balance; pass a table with samples of at least two classes."
         )
 
 

@@ -142,7 +142,7 @@ class SelectionSettings(CommandSettings):
             sizes = tuple(size for size in self.reference_set if size != max(self.reference_set))
             if len(thresholds) != len(sizes):
                 raise SettingsError(
-                    f"thresholds={thresholds} must give one share for each of the sizes {sizes} "
+                    f"thresholds={thresholds} must have one share for each of the sizes {sizes} "
                     "of reference_set, in the same order."
                 )
             given["thresholds"] = dict(zip(sizes, thresholds, strict=True))
@@ -232,7 +232,7 @@ class ExperimentSettings(CommandSettings):
                 f"not {self.classes}; make {self.classes} its largest size."
             )
         raise SettingsError(
-            f"target has {rule.num_classes} shares for {self.classes} classes; give one for each; "
+            f"target has {rule.num_classes} shares for {self.classes} classes; pass one for each; "
             "to study your own table, leave target out."
         )
 

@@ -104,7 +104,7 @@ def split_writers(
     if num_samples < 1 or not held.size or num_clients < held.size:
         raise SettingsError(
             f"num_clients={num_clients} and num_samples={num_samples} do not fit {held.size} "
-            "writers; give at least one client per writer, and one sample per client."
+            "writers; pass at least one client per writer, and one sample per client."
         )
     further = largest_remainder(held / held.sum(), num_clients - held.size)
     by_writer = np.split(np.argsort(owners, kind="stable"), np.cumsum(held)[:-1])

@@ -161,7 +161,7 @@ def resolve_device(device: str = "auto") -> torch.device:
     if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
         raise SettingsError(
             f"device is {device!r}, but torch sees {torch.cuda.device_count()} GPUs; choose "
-            "device='auto', or install a CUDA build of torch and give the client a GPU."
+            "device='auto', or install a CUDA build of torch and let the client have a GPU."
         )
     return torch.device(device)
 
