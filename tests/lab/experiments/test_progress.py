@@ -45,14 +45,6 @@ def test_a_file_gets_a_few_lines_per_method() -> None:
     assert len(lines) == 10
 
 
-def test_one_method_and_one_round_are_singular() -> None:
-    """The heading of a single method with a single round has no plural."""
-    file = StringIO()
-    with rounds_progress(Console(file=file), "digits", ["random"], 1):
-        pass
-    assert file.getvalue() == "digits: 1 method, 1 round each\n"
-
-
 def test_a_study_tells_when_a_method_begins() -> None:
     """And each of its rounds."""
     told: list[tuple[object, ...]] = []

@@ -12,7 +12,6 @@ import pytest
 
 from dubhe_flwr.core.distribution import distance_to_uniform
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_lab.baselines import GreedySelector, RandomSelector
 from dubhe_lab.baselines.roll_call import Past
@@ -176,12 +175,6 @@ def test_the_defaults_select_uniform_data_from_many_clients(
     )
     assert mean_emd <= largest_emd
     assert reached >= 0.2
-
-
-def test_a_study_refuses_methods_that_need_losses() -> None:
-    """A study refuses a method that needs a model, and names the command to use."""
-    with pytest.raises(SettingsError, match=r"powd selects by the losses .* `dubhe compare`"):
-        study(StudySettings.of(num_clients=30, num_rounds=1), methods=("random", "powd"))
 
 
 def test_every_oracle_balances_its_own_way() -> None:

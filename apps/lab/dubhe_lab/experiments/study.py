@@ -2,14 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import count, islice
 from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Plan
 from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_flwr.protocol.node.policy import NodePolicy
@@ -36,7 +34,6 @@ from dubhe_lab.experiments.settings import (
     StudySettings,
     check_participants,
 )
-from dubhe_lab.report.methods import SEEING_LOSSES
 from dubhe_lab.report.results import SelectionResult, StudyResults
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
@@ -75,26 +72,16 @@ def study(
     on_round: Callable[[str, int, float | None], None] = tell_nobody,
     *,
     methods: Sequence[str] = STUDIED,
-    on_method: Callable[[StudyResults], None] = tell_nobody,
 ) -> StudyResults:
     """Select with each method in the same federation, and return the results.
 
     When a method begins (round 0) and after each of its selections, `on_round` gets the method, the
-    round and None, since nothing is evaluated. `on_method` gets the results after each method. The
-    same seed gives the same selected sets, encrypted or not.
+    round and None, since nothing is evaluated. The same seed gives the same selected sets,
+    encrypted or not. Methods that select by losses need a model, so they are not for studies.
     """
-    if seeing := [method for method in methods if method in SEEING_LOSSES]:
-        raise SettingsError(
-            f"{seeing[0]} selects by the losses of a model, which a study does not train; use "
-            "`dubhe compare`."
-        )
     check_participants(settings.selection.num_participants, settings.federation.num_clients)
     federation = settings.federation.draw("synthetic", settings.classes)
-    results = StudyResults(
-        config={**settings.flat(), **provenance(_PACKAGES)},
-        federation=federation_summary(federation),
-        methods={},
-    )
+    found = {}
     for method in methods:
         selector = selector_of(method, settings, federation)
         nodes = simulated_nodes(federation.label_counts)
@@ -104,10 +91,12 @@ def study(
             plans.append(plan)
             on_round(method, plan.server_round, None)
         seconds = time.perf_counter() - began
-        found = _result(plans, federation, seconds, encrypted=settings.encrypted)
-        results = replace(results, methods={**results.methods, method: found})
-        on_method(results)
-    return results
+        found[method] = _result(plans, federation, seconds, encrypted=settings.encrypted)
+    return StudyResults(
+        config={**settings.flat(), **provenance(_PACKAGES)},
+        federation=federation_summary(federation),
+        methods=found,
+    )
 
 
 def _result(

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, zip_longest
 from typing import Any, Final, TypeAlias
 
-from dubhe_flwr.errors import SettingsError
 from dubhe_lab.experiments.options import CommandSettings, names, numbers, option
 from dubhe_lab.experiments.settings import (
     DUBHE,
@@ -50,11 +49,6 @@ class PaperSettings(CommandSettings):
         None, "Values of H in table2.", parse=numbers, shown="the paper's"
     )
     machine: MachineSettings = field(default_factory=MachineSettings)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.seeds or (), default=0) < 0:
-            raise SettingsError(f"seeds={','.join(map(str, self.seeds or ()))} must be at least 0.")
 
     @property
     def is_full(self) -> bool:

@@ -153,17 +153,13 @@ def evaluate(
 
 def resolve_device(device: str = "auto") -> torch.device:
     """Return the device to train on; ``auto`` is the GPU if there is one."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    kind, _, index = device.partition(":")
-    if kind not in {"cpu", "cuda"} or not (index or "0").isdecimal():
-        raise SettingsError(f"device={device!r} is unknown; choose auto, cpu or cuda.")
-    if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
         raise SettingsError(
-            f"device is {device!r}, but torch sees {torch.cuda.device_count()} GPUs; choose "
-            "device='auto', or install a CUDA build of torch and let the client have a GPU."
+            "torch sees no GPU for device='cuda'; choose device='auto', or install a CUDA build of "
+            "torch and let the client have a GPU."
         )
-    return torch.device(device)
+    return torch.device(("cuda" if has_gpu else "cpu") if device == "auto" else device)
 
 
 @contextmanager
