@@ -83,14 +83,6 @@ def test_study_writes_the_requested_files(tmp_path: Path) -> None:
     assert (tmp_path / "new/a.png").stat().st_size > 10_000
 
 
-def test_study_writes_no_file_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without --json and --figure, a study writes nothing."""
-    monkeypatch.chdir(tmp_path)
-    arguments = ["--num-clients", "40", "--num-participants", "6", "--num-rounds", "2"]
-    assert call("study", *arguments).code == 0
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -83,6 +83,16 @@ def test_a_method_without_cells_has_no_row() -> None:
         assert "Dubhe, H=20" in rows(table)
 
 
+def test_federations_without_cells_have_no_table() -> None:
+    """And methods without cells have no row; the caption has the study's verdict."""
+    options = PaperSettings(scale="full")
+    cells = EXPERIMENTS["natural"].cells(options)
+    there = [cell for cell in cells if "chem97" in cell.name and "powd" not in cell.name]
+    (table,) = section("natural", options, there).tables
+    assert "Does Dubhe help? The study says: much" in table.caption
+    assert "Power-of-Choice" not in rows(table)
+
+
 def test_seeds_without_a_pair_do_not_count() -> None:
     """A gain is over the same seed, so a seed of one method alone is left out."""
     options = PaperSettings(scale="full", seeds=(0, 1))

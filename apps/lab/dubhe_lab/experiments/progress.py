@@ -36,11 +36,11 @@ class Progress:
         self._bar.update(self._task, completed=self._begun, description=name)
         self._begun += size
 
-    def advance(self, share: float, of: float = 1.0, remark: str | None = None) -> None:
-        """Show that `share` out of `of` is done; without a remark, the last one stays."""
+    def advance(self, share: float, remark: str | None = None) -> None:
+        """Show that more of the part is done; without a remark, the last one stays."""
         if remark is not None:
             self._bar.update(self._task, remark=remark)
-        self._bar.advance(self._task, share * of)
+        self._bar.advance(self._task, share)
 
     def end(self) -> None:
         """Show that all parts that have begun are done."""

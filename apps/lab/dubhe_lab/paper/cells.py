@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -47,15 +47,12 @@ class Cell:
         Everything that decides the result, as JSON values.
     measure : callable (MachineSettings, Advance) -> Measured
         Runs the measurement.
-    work : float (default: 1)
-        Duration relative to other cells, to estimate the remaining time.
     """
 
     kind: str
     name: str
     config: Mapping[str, Any]
     measure: Callable[[MachineSettings, Advance], Measured]
-    work: float = 1.0
 
     @cached_property
     def key(self) -> str:
@@ -118,12 +115,12 @@ def run_cells(
     wanted = {cell.key: cell for cell in cells}
     finished = store.load_all(wanted.values())
     waiting = [cell for key, cell in wanted.items() if key not in finished]
-    with progress_of(console, sum(cell.work for cell in waiting)) as progress:
+    with progress_of(console, len(waiting)) as progress:
         for cell in waiting:
-            progress.begin(cell.name, cell.work)
+            progress.begin(cell.name, 1)
             progress.say(cell.name)
             began = time.perf_counter()
-            measured = cell.measure(machine, partial(progress.advance, of=cell.work))
+            measured = cell.measure(machine, progress.advance)
             source = {
                 "seed": cell.config.get("seed"),
                 "device": measured.device,

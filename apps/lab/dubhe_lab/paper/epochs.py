@@ -59,7 +59,7 @@ def _cell(federation: _Federation, num_epochs: int, seed: int) -> Cell:
     }
     measured = partial(_measure, federation, num_epochs, seed)
     name = f"N={number}, K={participants}, EMD {emd}, seed {seed}"
-    return Cell(_KIND, name, config, measured, number / 500)
+    return Cell(_KIND, name, config, measured)
 
 
 def _measure(

@@ -94,7 +94,7 @@ def _study(name: str, options: PaperSettings) -> Cell:
         "seed": 0,
     }
     measured = partial(_measure_study, settings)
-    return Cell(_KIND, f"{name}, study", config, measured, settings.federation.num_clients / 50)
+    return Cell(_KIND, f"{name}, study", config, measured)
 
 
 def _measure_study(

@@ -59,7 +59,6 @@ def encryption_cell(repetitions: int, key_bits: int = _KEY_BITS) -> Cell:
         f"encryption with {key_bits} bits",
         {"key_bits": key_bits, "repetitions": repetitions},
         partial(_measure_encryption, key_bits, repetitions),
-        0.7 * repetitions,
     )
 
 

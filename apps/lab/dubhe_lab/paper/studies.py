@@ -39,14 +39,12 @@ def study_cell(method: Method, **given: Any) -> Cell:
     """
     settings = StudySettings.of(**{**given, **method.settings})
     federation, wanted = settings.federation, settings.selection.num_participants
-    slow = {"greedy": wanted, "dubhe": 30}.get(method.kind, 5)
     return Cell(
         "study",
         f"{_skew(settings)}, N={federation.num_clients}, K={wanted}, {method}, "
         f"seed {federation.seed}",
         identity(settings, method),
         partial(_measure_study, settings, method.kind),
-        settings.num_rounds * federation.num_clients * slow / 1e7,
     )
 
 
@@ -65,7 +63,6 @@ def registry_cell(**given: Any) -> Cell:
         f"registry of {_skew(settings)}, N={federation.num_clients}, seed {federation.seed}",
         deciding(settings),
         partial(_measure_registry, settings),
-        0.1,
     )
 
 

@@ -43,18 +43,6 @@ _SMALL: Final[Mapping[str, Any]] = {
 }
 _ROUNDS: Final = {"full": 200, "small": 12}
 _LAST_ROUNDS: Final = 50
-_SECONDS_PER_ROUND: Final = {
-    "digits": 0.25,
-    "turned-digits": 0.25,
-    "mnist": 3.5,
-    "cifar10": 60.0,
-    "femnist": 8.0,
-    "chem97": 0.2,
-    "insteval": 0.3,
-    "movielens": 0.5,
-}
-"""Rough seconds per round on one core with 20 clients; only their ratios matter."""
-_USUAL_PARTICIPANTS: Final = 20
 
 _LETTERS: Final = {**LETTERS, "epochs": 5}
 _FIXED: Final = {"norm": "batch", "precision": "float32"}
@@ -121,7 +109,6 @@ def comparison_cell(name: str, dataset: str, method: Method, seed: int, **given:
     settings = TrainingCellSettings.for_dataset(
         dataset, **{"methods": (method.kind,), "seed": seed, **method.settings, **given}
     )
-    participants = settings.selection.num_participants
     return Cell(
         "training",
         f"{name}, {method}, seed {settings.federation.seed}",
@@ -129,11 +116,6 @@ def comparison_cell(name: str, dataset: str, method: Method, seed: int, **given:
         | _FIXED
         | (_GROUP_NORM if settings.dataset == "cifar10" else {}),
         partial(measure, settings),
-        settings.num_rounds
-        * _SECONDS_PER_ROUND[settings.dataset]
-        * settings.training.epochs
-        * participants
-        / _USUAL_PARTICIPANTS,
     )
 
 

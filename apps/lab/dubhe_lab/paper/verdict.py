@@ -83,7 +83,6 @@ def _cell(settings: CompareSettings) -> Cell:
         f"digits {name}, seed {federation.seed}",
         config,
         partial(_measure, settings),
-        settings.num_rounds * wanted,
     )
 
 
