@@ -67,8 +67,7 @@ def test_rounds_and_choices_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "labels",
-    [[0.5, 0.5], 1.0, [[[1]]], [[0.5, -0.5]], [[np.nan, 1]], [[np.inf, 1]], [[]], [[0, 0]]],
+    "labels", [[0.5, 0.5], 1, [[[1]]], [[0.5, -0.5]], [[np.nan, 1]], [[np.inf, 1]], [[]], [[0, 0]]]
 )
 def test_a_bad_label_table_is_refused(labels: Any) -> None:
     """A label table needs one row per client of finite non-negative numbers, none all zero."""

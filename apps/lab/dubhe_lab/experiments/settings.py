@@ -262,14 +262,6 @@ class StudySettings(ExperimentSettings):
         """``C``."""
         return super().classes if self.num_classes is None else self.num_classes
 
-    def flat(self) -> dict[str, Any]:
-        """Return all values; `num_classes` only if it was given."""
-        return {
-            name: of
-            for name, of in super().flat().items()
-            if name != "num_classes" or of is not None
-        }
-
     def __post_init__(self) -> None:
         super().__post_init__()
         self.protocol_settings()

@@ -97,7 +97,7 @@ class Method:
         return ", ".join([self.name, *filter(None, settings)])
 
 
-_LATER: Final[Mapping[str, Any]] = {"local_loss": "plain", "proximal": 0.0}
+_LATER: Final[Mapping[str, Any]] = {"local_loss": "plain", "proximal": 0.0, "num_classes": None}
 """The settings that the first stored cells lack, and their defaults."""
 _OF_PRICES: Final = ("coverage", "local_skew", "target")
 """Settings that the paper's rule does not have."""
