@@ -18,12 +18,7 @@ from dubhe_lab.experiments import StudySettings
 from dubhe_lab.experiments.my_federation import check_table
 from dubhe_lab.experiments.my_federation import study as federation_study
 from dubhe_lab.experiments.progress import rounds_progress
-from dubhe_lab.experiments.settings import (
-    RULES,
-    STUDIED,
-    FederationSettings,
-    SelectionSettings,
-)
+from dubhe_lab.experiments.settings import RULES, STUDIED, FederationSettings, SelectionSettings
 from dubhe_lab.experiments.study import study as run
 from dubhe_lab.report.panels import save_study_figure
 from dubhe_lab.report.results import write_json

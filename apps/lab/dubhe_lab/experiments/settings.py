@@ -17,14 +17,7 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.rules import Paper, Prices, Rule, Tries
 from dubhe_lab.data import DATASETS, Federation, PartitionKind
-from dubhe_lab.experiments.options import (
-    CommandSettings,
-    names,
-    numbers,
-    numbers_of,
-    option,
-    same,
-)
+from dubhe_lab.experiments.options import CommandSettings, names, numbers, numbers_of, option, same
 from dubhe_lab.report.methods import METHODS
 
 DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {

@@ -19,13 +19,7 @@ from dubhe_lab.data.partition import client_distributions
 from dubhe_lab.experiments.registrations import settled
 from dubhe_lab.experiments.settings import MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import (
-    Experiment,
-    Grid,
-    PaperSettings,
-    Results,
-    Section,
-)
+from dubhe_lab.paper.experiment import Experiment, Grid, PaperSettings, Results, Section
 from dubhe_lab.report.table import Table
 
 _Federation: TypeAlias = tuple[int, int, float]

@@ -10,11 +10,7 @@ from itertools import chain, zip_longest
 from typing import Any, Final, TypeAlias
 
 from dubhe_lab.experiments.options import CommandSettings, names, numbers, option
-from dubhe_lab.experiments.settings import (
-    DUBHE,
-    MachineSettings,
-    SelectionSettings,
-)
+from dubhe_lab.experiments.settings import DUBHE, MachineSettings, SelectionSettings
 from dubhe_lab.paper.cells import Cell
 from dubhe_lab.report.picture import Picture
 from dubhe_lab.report.table import Table

@@ -11,14 +11,7 @@ from dubhe_lab.data.natural import NATURAL
 from dubhe_lab.experiments.options import same
 from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import (
-    SKEW,
-    Method,
-    PaperSettings,
-    Seeds,
-    columns,
-    identity,
-)
+from dubhe_lab.paper.experiment import SKEW, Method, PaperSettings, Seeds, columns, identity
 from dubhe_lab.paper.studies import LETTERS
 from dubhe_lab.report.methods import extra_work, server_learns
 from dubhe_lab.report.results import ComparisonResults, FederationSummary, MethodResult

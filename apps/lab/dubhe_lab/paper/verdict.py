@@ -16,14 +16,7 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_lab.experiments.my_federation import study
 from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
-from dubhe_lab.paper.experiment import (
-    Experiment,
-    Grid,
-    PaperSettings,
-    Results,
-    Section,
-    deciding,
-)
+from dubhe_lab.paper.experiment import Experiment, Grid, PaperSettings, Results, Section, deciding
 from dubhe_lab.paper.trainings import measure
 from dubhe_lab.report.federation import points_of_digits, verdict_on
 from dubhe_lab.report.picture import UNIFORM_COLOUR, Picture
