@@ -87,7 +87,7 @@ def test_study_writes_the_requested_files(tmp_path: Path) -> None:
     ("arguments", "sentence"),
     [
         ("compare --dataset nothing", "dataset='nothing' is unknown; choose one of digits, mnist"),
-        ("compare --engine [bold]", "engine='[bold]' is unknown"),
+        ("compare --optimizer [bold]", "optimizer='[bold]' is unknown"),
         ("compare --device abacus", "device='abacus' is unknown; choose one of auto, cpu, cuda."),
         ("compare --emd 5", "emd 5.0; pass"),
         ("study --thresholds 0.7;0.1", "thresholds='0.7;0.1' must be numbers separated by commas"),

@@ -9,7 +9,7 @@ import pytest
 from small_comparison import run, small_settings
 
 from dubhe_flwr.errors import DubheError
-from dubhe_lab.experiments.apps import RecordedSelection, build_client_app
+from dubhe_lab.experiments.apps import RecordedSelection
 from dubhe_lab.experiments.compare import compare
 from dubhe_lab.experiments.scenario import Scenario, scenario_of
 from dubhe_lab.experiments.settings import COMPARED
@@ -100,7 +100,6 @@ def test_results_hold_no_single_client(results: ComparisonResults, tmp_path: Pat
 
 def test_the_same_seed_gives_the_same_results(results: ComparisonResults) -> None:
     """Accuracies and selected data repeat to the last bit."""
-    scenario_of.cache_clear()
     assert without_times(run(small_settings())) == without_times(results)
 
 
@@ -171,22 +170,3 @@ def test_a_run_that_ends_early_is_an_error(code: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr("dubhe_lab.experiments.compare.simulate", lambda *_, **__: None)
     with pytest.raises(DubheError, match="The run ended after 0 of 3 rounds;"):
         run(small_settings(methods=("random",)))
-
-
-@pytest.mark.runtime
-def test_no_data_travels_with_the_app() -> None:
-    """The pickled app holds only settings, even after the data was loaded."""
-    from ray import cloudpickle
-
-    settings = small_settings()
-    assert scenario_of(settings).dataset.train_images.nbytes > 300_000
-    pickled = cloudpickle.dumps(build_client_app(settings, scenario_of))  # type: ignore[no-untyped-call]
-    assert len(pickled) < 20_000
-
-
-@pytest.mark.slow
-@pytest.mark.runtime
-def test_ray_gives_the_same_results_as_one_process(results: ComparisonResults) -> None:
-    """The engine changes nothing but times."""
-    on_ray = run(small_settings(engine="ray", methods=("dubhe",)))
-    assert without_times(on_ray)["dubhe"] == without_times(results)["dubhe"]

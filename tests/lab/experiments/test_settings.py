@@ -30,7 +30,6 @@ OF_COMPARISONS = [
     ({"methods": ("random", "luck")}, "methods='luck' is unknown; choose one of random,"),
     ({"methods": ()}, "at least one method"),
     ({"methods": ("random", "random")}, "each once"),
-    ({"engine": "spark"}, r"engine='spark' is unknown; choose one of inprocess, ray"),
     *(({n: 0}, f"{n}=0") for n in ("batch_size", "epochs", "evaluate_every", "num_threads")),
     ({"learning_rate": 0.0}, "learning_rate=0.0 must be above 0"),
     ({"learning_rate": float("nan")}, "learning_rate=nan"),
@@ -81,13 +80,6 @@ def test_none_stands_for_the_data_sets_default() -> None:
     assert [of["num_rounds"] for of in found.values()] == [60, 60]
     adam = [CompareSettings.for_dataset(name, optimizer="adam").training.rate for name in found]
     assert adam == [3e-3, 1e-4]
-
-
-def test_ray_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Ray, the error names the extra to install."""
-    monkeypatch.setattr("dubhe_lab.experiments.settings.find_spec", lambda _name: None)
-    with pytest.raises(SettingsError, match=r"apps/lab\[simulation\]"):
-        small_settings(engine="ray")
 
 
 def test_thresholds_are_in_the_order_of_the_reference_set() -> None:

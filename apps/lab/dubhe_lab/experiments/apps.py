@@ -36,7 +36,6 @@ from dubhe_lab.baselines.roll_call import Report
 from dubhe_lab.data import Federation
 from dubhe_lab.experiments.findings import selected_data
 from dubhe_lab.experiments.scenario import Scenario
-from dubhe_lab.experiments.settings import CompareSettings
 from dubhe_lab.report.results import MethodResult
 from dubhe_lab.training.models import get_parameters
 
@@ -185,18 +184,16 @@ def refuse_failures(
         )
 
 
-def build_client_app(
-    settings: CompareSettings, scenario_of: Callable[[CompareSettings], Scenario]
-) -> ClientApp:
-    """Return the ClientApp of all nodes. It holds no data: each process builds the scenario."""
+def build_client_app(scenario: Scenario) -> ClientApp:
+    """Return the ClientApp of all nodes."""
 
     def client(context: Context) -> Client:
-        return scenario_of(settings).client(_partition(context)).to_client()
+        return scenario.client(_partition(context)).to_client()
 
     def label_counts(context: Context) -> NDArray[np.int64]:
-        return np.asarray(scenario_of(settings).federation.label_counts[_partition(context)])
+        return np.asarray(scenario.federation.label_counts[_partition(context)])
 
-    bits = settings.selection.key_bits
+    bits = scenario.settings.selection.key_bits
     mod = DubheMod(label_counts, simulated=True, min_key_bits=bits, max_key_bits=bits)
     return ClientApp(client_fn=client, mods=[mod])
 

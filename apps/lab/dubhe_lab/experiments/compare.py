@@ -35,12 +35,11 @@ def compare(
     After each round, `on_round` gets the method, the round and the accuracy, or None if the model
     was not evaluated; round 0 is the initial model. Methods in `finished` are not trained again.
     After every other method, `on_method` gets the results so far. The same seed gives the same
-    accuracies and selected sets. Pass `scenario_of` to use other data and clients; it should cache
-    its result, since every client calls it.
+    accuracies and selected sets. Pass `scenario_of` to use other data and clients.
     """
     device = resolve_device(settings.machine.device)
     scenario = scenario_of(settings)
-    client_app = build_client_app(settings, scenario_of)
+    client_app = build_client_app(scenario)
     # The first optimizer triggers slow imports; do not charge them to the first method.
     torch.optim.Adam([torch.zeros(1)])
     results = ComparisonResults(
@@ -53,13 +52,8 @@ def compare(
             continue
         selector = selector_of(method, settings, scenario.federation)
         strategy = build_strategy(selector, scenario, partial(on_round, method))
-        simulate(
-            settings.engine,
-            build_server_app(strategy, settings.num_rounds),
-            client_app,
-            settings.federation.num_clients,
-            on_gpu=device.type == "cuda",
-        )
+        server_app = build_server_app(strategy, settings.num_rounds)
+        simulate("inprocess", server_app, client_app, settings.federation.num_clients)
         found = strategy.result(scenario.federation, settings.num_rounds)
         results = replace(results, methods={**results.methods, method: found})
         on_method(results)
@@ -71,10 +65,8 @@ def simulate(
     server_app: ServerApp,
     client_app: ClientApp,
     num_supernodes: int,
-    *,
-    on_gpu: bool = False,
 ) -> None:
-    """Run a Flower app to its end; with `on_gpu`, each of Ray's workers gets a quarter of a GPU.
+    """Run a Flower app to its end, "inprocess" or on "ray".
 
     Raises
     ------
@@ -93,7 +85,7 @@ def simulate(
             num_supernodes,
             backend_config={
                 "init_args": {"log_to_driver": False, "logging_level": "ERROR"},
-                "client_resources": {"num_cpus": 1, "num_gpus": 0.25 if on_gpu else 0.0},
+                "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
             },
         )
     except SystemExit as error:

@@ -1,7 +1,7 @@
 """The scenario that all methods of a comparison share: data, clients, samples and model."""
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +20,6 @@ from dubhe_lab.training.models import build_model, set_parameters
 
 _OPTIMIZERS: Final = {"sgd": sgd, "adam": adam}
 _SAME_NAMES: Final = ("epochs", "batch_size", "num_threads", "proximal")
-_dataset = lru_cache(maxsize=1)(load_dataset)  # loaded once, even if the settings change
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +88,9 @@ class Scenario:
         return self.new_model().to(resolve_device(self.settings.machine.device))
 
 
-@lru_cache(maxsize=1)
 def scenario_of(settings: CompareSettings) -> Scenario:
-    """Return the scenario of these settings, made once per process.
-
-    Simulated nodes call this in their own process, so that messages carry no images.
-    """
-    return scenario_on(_dataset(settings.dataset, settings.machine.data_dir), settings)
+    """Return the scenario of these settings."""
+    return scenario_on(load_dataset(settings.dataset, settings.machine.data_dir), settings)
 
 
 def scenario_on(dataset: Dataset, settings: CompareSettings) -> Scenario:

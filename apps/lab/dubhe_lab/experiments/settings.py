@@ -9,7 +9,6 @@ defaults and help are written only once. Invalid values raise `SettingsError` be
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from importlib.util import find_spec
 from typing import Any, Final, Literal, Self
 
 from dubhe_flwr.core.randomness import generator
@@ -277,9 +276,6 @@ class CompareSettings(ExperimentSettings):
     evaluate_every: int = option(
         1, "Rounds between evaluations; the last rounds are always evaluated.", least=1
     )
-    engine: Literal["inprocess", "ray"] = option(
-        "inprocess", "Simulator: inprocess, or ray (Flower's own)."
-    )
     machine: MachineSettings = field(default_factory=MachineSettings)
     encrypted: bool = same(ExperimentSettings, "encrypted", default=True)
 
@@ -290,11 +286,6 @@ class CompareSettings(ExperimentSettings):
                 f"methods={','.join(self.methods)!r} must name at least one method, each once."
             )
         check_participants(self.selection.num_participants, self.federation.num_clients)
-        if self.engine == "ray" and find_spec("ray") is None:
-            raise SettingsError(
-                "engine='ray' needs Ray; run `pip install './apps/lab[simulation]'` in a clone "
-                "or choose engine='inprocess'."
-            )
         for method in DUBHE.keys() & set(self.methods):
             self.protocol_settings(method)
 

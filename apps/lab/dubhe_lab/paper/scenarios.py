@@ -21,9 +21,8 @@ from dubhe_lab.paper.tiles import load_tiles
 _DEGREES: Final = 45.0
 
 
-@lru_cache(maxsize=1)
 def scenario_of(settings: CompareSettings) -> Scenario:
-    """Return the scenario of these settings, made once per process.
+    """Return the scenario of these settings.
 
     Where samples have an owner (a writer, a school, a lecturer or a user), owners are the clients,
     with equal sample sizes: a client with more than `num_samples` samples uses a random subset, and
@@ -45,7 +44,10 @@ def scenario_of(settings: CompareSettings) -> Scenario:
 
 @lru_cache(maxsize=1)
 def _load(name: str, data_dir: str | None) -> tuple[Dataset, NDArray[np.int64] | None]:
-    """Return a data set, and the owner of each training sample if it has one."""
+    """Return a data set, and the owner of each training sample if it has one.
+
+    Cells that follow each other often use the same data set.
+    """
     if name == "femnist":
         return load_femnist()
     if name in NATURAL:

@@ -42,7 +42,7 @@ _FIXED: Final = {"norm": "batch", "precision": "float32"}
 """Fixed parts of every cell's key, kept so that the keys of stored cells stay valid."""
 _GROUP_NORM: Final = {"norm": "group"}
 
-_NO_IDENTITY: Final = ("data_dir", "device", "engine", "evaluate_every", "methods")
+_NO_IDENTITY: Final = ("data_dir", "device", "evaluate_every", "methods")
 
 
 def training_cell(

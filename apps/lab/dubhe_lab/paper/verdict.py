@@ -69,7 +69,7 @@ def _grid(options: PaperSettings) -> Grid:
 def _cell(settings: CompareSettings) -> Cell:
     federation, wanted = settings.federation, settings.selection.num_participants
     name = f"{federation.rho:g}/{federation.emd:g}, N={federation.num_clients}, K={wanted}"
-    unused = ("data_dir", "device", "engine")
+    unused = ("data_dir", "device")
     config = {key: value for key, value in deciding(settings).items() if key not in unused}
     return Cell(
         "verdict",
