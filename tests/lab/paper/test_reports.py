@@ -43,6 +43,7 @@ def test_finished_cells_are_reported_alone() -> None:
     options = PaperSettings()
     cells = EXPERIMENTS["femnist"].cells(options)
     (table,) = section("femnist", options, cells[:1]).tables
+    assert [of[1] for of in table.rows] == ["0.310", "0.364", "", "0.374"]
     assert [bool(of[2]) for of in table.rows] == [True, False, False, False]
     (key, *_) = (cell.key for cell in EXPERIMENTS["unbiasedness"].cells(options))
     assert EXPERIMENTS["unbiasedness"].section(options, {key: {}}) is None

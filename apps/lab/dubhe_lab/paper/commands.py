@@ -1,4 +1,4 @@
-"""`dubhe paper`: a command for each table or figure of the paper, and for experiments beyond it."""
+"""`dubhe paper`: commands for tables and figures of the paper, and for experiments beyond it."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -53,7 +53,7 @@ _EPILOG: Final = (
 )
 
 app = new_application(
-    help="Reproduce the paper, one command for each table or figure.",
+    help="Reproduce tables and figures of the paper, and go beyond it.",
     epilog="Example, in a minute: [bold]dubhe paper registry[/bold]",
     no_args_is_help=True,
 )
