@@ -25,7 +25,13 @@ from dubhe_flwr.he.sealing import RecipientKey, sealed_bytes
 from dubhe_flwr.he.secret_key import SecretKey
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import Fields
-from dubhe_flwr.protocol.node.memory import Allowance, Membership, Memory, Registration
+from dubhe_flwr.protocol.node.memory import (
+    Allowance,
+    LabelBudget,
+    Membership,
+    Memory,
+    Registration,
+)
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Population, Settled
@@ -306,10 +312,11 @@ def session(case: Case) -> ClientSession:
         kept["sequence"],
         announced(kept["parameters"]),
         bytes.fromhex(kept["delivery-private-key"]),
-        tuple(kept["label-counts"]),
+        sum(kept["label-counts"]),
+        LabelBudget(tuple(kept["label-counts"])),
         registered=registered,
     )
-    memory = Memory(kept["sequence"], joined.epoch, Allowance(), joined)
+    memory = Memory(kept["sequence"], joined.epoch, Allowance(), joined, joined.budget)
     return ClientSession(policy(case), memory)
 
 

@@ -81,7 +81,13 @@ def after_join(
     if counts is not None:
         budget = budget.of(counts)
         joined = Membership(
-            header.epoch, header.sequence, request, delivery_key, counts, budget, earlier=earlier
+            header.epoch,
+            header.sequence,
+            request,
+            delivery_key,
+            sum(counts),
+            budget,
+            earlier=earlier,
         )
     return Memory(header.sequence, epochs, memory.allowance, joined, budget)
 
@@ -116,7 +122,7 @@ def register(
     seat = _seat(policy, joined)
     keys, passed_on = terms.vault.accept(seat, request)
     state = _last_state(joined, passed_on)
-    weight = weight_of(sum(joined.label_counts), request.mean_examples)
+    weight = weight_of(joined.num_examples, request.mean_examples)
     num_joined = request.num_joined
     registered = Registration(keys, weight, num_joined, num_registered=num_joined, state=state)
     population = terms.population(num_joined, num_joined)

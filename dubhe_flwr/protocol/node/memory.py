@@ -41,9 +41,12 @@ _LEAST_TAKEN: Final = 1.0 / 36.0
 with the default noise. With more noise a sum costs less, and would leave room for more
 probabilities."""
 
+_MOVED: Final = 0.1
+"""Share of its samples that must have another class before a node goes by new label counts."""
+
 _NUMBER_BYTES: Final = 8
 
-_VERSION: Final = 19
+_VERSION: Final = 20
 _VERSION_KEY: Final = "version"
 _Told = tuple[float, float, float]  # spent, probability and taken_at
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
@@ -75,12 +78,16 @@ class LabelBudget(Hidden):
     Each sum spends a part of the budget. Draws gradually reveal the probability P with which they
     are made. So a node keeps P, relative to K / N, while `keeps_probability` is true.
 
+    Each label counts have a budget of their own. A node whose counts change with every new sample
+    would therefore reveal more with each of them. So once its counts have entered a noisy sum, it
+    goes by them until at least a tenth of its samples have another class.
+
     If label counts change and change back, their budget continues where it left off. This also
-    holds if two runs at once balance different histograms of a node's data. Only digests of the
-    counts are kept here, not the counts themselves.
+    holds if two runs at once balance different histograms of a node's data. Only digests of earlier
+    counts are kept, not the counts themselves.
     """
 
-    digest: bytes = b""  # SHA-256 of the label counts; empty before the first
+    label_counts: tuple[int, ...] = ()  # those that the node goes by; empty before the first
     spent: float = 0.0  # share of the budget of sums, from 0 to 1
     probability: float = 0.0  # ``P N / K`` of its last draw; 0 before the first
     taken_at: float = 0.0  # what was spent when it adopted this probability
@@ -91,9 +98,10 @@ class LabelBudget(Hidden):
     lasting_seed: bytes = b""
 
     def of(self, label_counts: tuple[int, ...]) -> "LabelBudget":
-        """Return the budget of these label counts, which starts at 0 if they are new."""
-        digest = hashlib.sha256(repr(label_counts).encode()).digest()
-        return self if digest == self.digest else self._of(digest, self.known())
+        """Return the budget of these label counts, or of earlier ones that they resemble."""
+        if self.spent and _share_moved(self.label_counts, label_counts) < _MOVED:
+            return self
+        return self._of(label_counts, self.known())
 
     def merged(self, other: "LabelBudget") -> "LabelBudget":
         """Combine two records of a node's budget: keep the larger amount spent."""
@@ -102,7 +110,7 @@ class LabelBudget(Hidden):
             own_spent, *own = known.get(key, (0.0, 0.0, 0.0))
             probability, taken_at = max(own, others, key=lambda each: each[1])
             known[key] = max(own_spent, spent), probability, taken_at
-        merged = self._of(self.digest, known)
+        merged = self._of(self.label_counts or other.label_counts, known)
         return replace(merged, lasting_seed=self.lasting_seed or other.lasting_seed)
 
     def known(self) -> dict[bytes, _Told]:
@@ -111,15 +119,15 @@ class LabelBudget(Hidden):
         told = zip(numbers, numbers, numbers, strict=False)
         known = dict(zip(split(self.others, DIGEST_BYTES), told, strict=False))
         if self.spent:
-            known[self.digest] = self.spent, self.probability, self.taken_at
+            known[_digest(self.label_counts)] = self.spent, self.probability, self.taken_at
         return known
 
-    def _of(self, digest: bytes, known: dict[bytes, _Told]) -> "LabelBudget":
-        """Return the budget of the label counts with this digest, given what is known about all."""
-        told = known.pop(digest, (0.0, 0.0, 0.0))
+    def _of(self, label_counts: tuple[int, ...], known: dict[bytes, _Told]) -> "LabelBudget":
+        """Return the budget of these label counts, given what is known about all."""
+        told = known.pop(_digest(label_counts), (0.0, 0.0, 0.0))
         kept = sorted(known.items(), key=lambda each: -each[1][0])[:_REMEMBERED_COUNTS]
         others, others_told = b"".join(key for key, _ in kept), chain(*(each for _, each in kept))
-        return LabelBudget(digest, *told, others, tuple(others_told), self.lasting_seed)
+        return LabelBudget(label_counts, *told, others, tuple(others_told), self.lasting_seed)
 
     def charged(self, share: float) -> "LabelBudget":
         """Return the budget after a sum that costs this share of it, or all that is left."""
@@ -139,6 +147,18 @@ class LabelBudget(Hidden):
         return replace(self, probability=probability, taken_at=max(self.spent, _LEAST_TAKEN))
 
 
+def _digest(label_counts: tuple[int, ...]) -> bytes:
+    return hashlib.sha256(repr(label_counts).encode()).digest()
+
+
+def _share_moved(before: tuple[int, ...], after: tuple[int, ...]) -> float:
+    """Return the share of all samples that have another class than before."""
+    if len(before) != len(after):
+        return 1.0
+    each = zip(before, after, strict=True)
+    return sum(abs(a / sum(before) - b / sum(after)) for a, b in each) / 2.0
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Membership(Hidden):
     """A node's membership in the epoch that it joined."""
@@ -147,12 +167,17 @@ class Membership(Hidden):
     sequence: int  # number of the join request, which differs between the epochs of a run
     announced: JoinRequest
     delivery_key: bytes  # private half of the key for sealed delivery
-    label_counts: tuple[int, ...]  # length C, as read when the node joined
-    budget: LabelBudget = LabelBudget()  # the budget of these label counts
+    num_examples: int  # number of its samples when it joined
+    budget: LabelBudget  # of the label counts that it goes by
     was_appointed: bool = False  # whether it was asked to be an opener
     earlier: tuple[float, ...] = ()  # the rule's state after the epoch that this one continues
     registered: Registration | None = None
     member: Member | None = None  # its state as a member of the committee, if it is one
+
+    @property
+    def label_counts(self) -> tuple[int, ...]:
+        """The label counts that the node goes by, of length C."""
+        return self.budget.label_counts
 
     @property
     def terms(self) -> Terms:

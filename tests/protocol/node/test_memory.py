@@ -21,8 +21,9 @@ from dubhe_flwr.rules import Paper
 ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 512, 1000, 3)
 KEYS = b"modulus 31415, prime 31415"
 REGISTERED = Registration(KEYS, 2.5, 31415, probability=0.31415, state=(0.31415, 2.0))
+COUNTS = LabelBudget((31415, 2, 3))
 JOINED = Membership(
-    b"\xab" * 16, 31, ANNOUNCED, b"key for delivery 31415", (31415, 2, 3), registered=REGISTERED
+    b"\xab" * 16, 31, ANNOUNCED, b"key for delivery 31415", 31420, COUNTS, registered=REGISTERED
 )
 MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, Allowance(31415, 1, 31415), JOINED)
 
@@ -31,7 +32,7 @@ MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, Allowance(31415, 1, 31415), 
     "damage",
     [
         {"version": 2}, {"version": None}, {"sequence": "5"}, {"epochs": None},
-        {"joined.label-counts": b"1234567"}, {"joined.places": b""},
+        {"joined.budget.label-counts": b"1234567"}, {"joined.places": b""},
         {"joined.announced.num-participants": 0}, {"joined.registered.num-read": None},
     ],
 )  # fmt: skip
@@ -138,6 +139,18 @@ def test_a_ledger_that_is_lost_resets_nothing_during_a_run() -> None:
         mine, theirs = told.budget.of(counts), told.budget.of(others)
         assert (mine.spent, mine.probability, mine.taken_at) == (0.75, 1.5, 0.75)
         assert (theirs.spent, theirs.probability, theirs.taken_at) == (of_others, 1.2, 0.25)
+
+
+def test_a_node_goes_by_its_label_counts_until_a_tenth_has_moved() -> None:
+    """Counts that grow, in the same shares, never change; nothing is kept that entered no sum."""
+    counts = (60, 40)
+    kept = spent_by(counts, 0.5, 2.0, 0.25)
+    for close in ((61, 40), (600, 400), (51, 49), (69, 31)):
+        assert kept.of(close) == kept
+    for far in ((49, 51), (71, 29), (60, 40, 0)):
+        assert (kept.of(far).label_counts, kept.of(far).spent) == (far, 0.0)
+        assert kept.of(far).of(counts) == kept.of(far).of(counts).of(close)
+    assert LabelBudget().of(counts).of((61, 40)).label_counts == (61, 40)
 
 
 @pytest.mark.parametrize("share", [1 / 36, 1 / 9])
