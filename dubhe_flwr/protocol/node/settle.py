@@ -165,11 +165,9 @@ def population_and_noise(
     terms = joined.terms
     population = terms.population(num_clients, num_registered)
     usual = terms.rule.deviations(population, number)
-    if usual is None or number:
-        return population, usual
     added = terms.rule.deviations(terms.population(num_joined, num_joined), number)
-    if added is None:
-        return population, None
+    if usual is None or added is None or number:
+        return population, usual
     return replace(population, excess=float((added[0] / usual[0]) ** 2)), added
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from core.prices.populations import Federation, skewed
+from core.prices.populations import Federation, skewed, with_emd
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,3 +33,24 @@ def test_volunteers_are_balanced_although_they_are_blurred(*, weighted: bool) ->
     assert nodes.settle() <= 6
     assert nodes.distance() < 0.25 * blind
     assert nodes.probabilities().sum() == pytest.approx(design.num_drawn, rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "emd", "exact", "blurred"),
+    [(2, 0.3, 0.03, 0.12), (3, 0.5, 0.03, 0.07), (5, 0.9, 0.07, 0.07)],
+)
+def test_what_a_blur_costs(size: int, emd: float, exact: float, blurred: float) -> None:
+    """The distance of the volunteers' data from uniform, with and without a blur."""
+    found = []
+    for blur in (0.0, 0.6 / size):
+        design = PriceDesign(size, 20, 40.0, 0.15, sigma=1.5, blur=blur)
+        federations = [
+            Federation(design, with_emd(1000, size, emd, seed), None, 3.0, seed)
+            for seed in range(8)
+        ]
+        for each in federations:
+            while not each.state.settled and each.state.num_sums < 6:
+                each.step()
+        found.append(np.mean([each.distance() for each in federations]))
+    assert found == pytest.approx([exact, blurred], abs=0.01)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from dubhe_flwr.core.prices import UNIT, PriceDesign
 from dubhe_flwr.core.prices.numbers import ROOM
+from dubhe_flwr.he.layout import Layout
 from dubhe_flwr.rules import Frame, Prices
 
 
@@ -41,3 +42,25 @@ def test_a_slot_has_room_for_a_nodes_noise(  # noqa: PLR0917 - one for each stra
     assert (numbers.encode(2 * own, worst) == numbers.encode(own, worst)).all()
     sums = numbers.encode(own, worst) + numbers.encode(zero, -worst)
     assert numbers.means(sums, 2) == pytest.approx(own / 2)
+
+
+def test_more_volunteers_lower_the_noise_only_so_far() -> None:
+    """The opening has N / V times the noise of a class, but never less than 5 / 3 times."""
+    for volunteers, ratio in [(24.0, 50.0), (720.0, 5 / 3), (1199.0, 5 / 3)]:
+        design = PriceDesign(4, 6, volunteers, 1.0, sigma=2.0)
+        assert design.deviations(1200, opening=True) == pytest.approx([ratio] * 5)
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "num_clients", "largest_weight", "most"),
+    [(52, 10_000, 1.0, 1), (60, 2000, 1.0, 1), (100, 2000, 4.0, 2), (1000, 2000, 4.0, 17)],
+)
+def test_ciphertexts(num_classes: int, num_clients: int, largest_weight: float, most: int) -> None:
+    """A contribution takes one ciphertext of 2048 bits up to 60 classes, and two at 100."""
+    frame = Frame(num_classes, num_clients, largest_weight)
+    fields = {
+        "opening": Prices().registration_slots(frame),
+        "later": Prices().settlement_slots(frame),
+    }
+    layout = Layout(2048, num_clients, fields)
+    assert max(map(layout.num_ciphertexts, fields)) <= most

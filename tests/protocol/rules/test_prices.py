@@ -117,6 +117,12 @@ def test_a_remark_says_that_chance_selects(
     assert remark is None if why is None else re.search(why, remark or "")
 
 
+def test_few_classes_have_a_blur() -> None:
+    """The threat model gives the default."""
+    for noise, size, blur in ((1.5, 4, 0.15), (3.0, 4, 0.15), (1.5, 10, 0.0), (0.0, 4, 0.0)):
+        assert Prices(noise=noise).blur(Frame(size, 9)) == pytest.approx(blur)
+
+
 def test_lasting_noise_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing it for each sum took half of the time of a study with few classes."""
     drawn: list[Any] = []

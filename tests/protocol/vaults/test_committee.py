@@ -17,7 +17,8 @@ from dubhe_flwr.errors import InvalidCiphertextError, ProtocolError, RefusedErro
 from dubhe_flwr.he import pads
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.vaults import SumName
-from dubhe_flwr.protocol.vaults.committee import _opened_statement
+from dubhe_flwr.protocol.vaults.committee import Committee, _opened_statement
+from dubhe_flwr.protocol.vaults.keyed import UNUSABLE_KEY
 from dubhe_flwr.protocol.wire.terms import REGISTRATION
 
 
@@ -44,6 +45,15 @@ def test_a_committee_that_cannot_work_is_refused(
     spoilt = request | change
     with pytest.raises(ProtocolError, match=reason):
         nodes.handle(node_id, {name: value for name, value in spoilt.items() if value is not None})
+
+
+def test_a_key_other_than_the_announced_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first member seals it under a statement that is right."""
+    monkeypatch.setattr(Committee, "make_key", lambda *_: (bytes(32), bytes(pads.KEY_BYTES)))
+    nodes = federation(pinned=False)
+    node_id, request = asked(nodes, Stage.REGISTER, 12)
+    with pytest.raises(RefusedError, match=UNUSABLE_KEY):
+        nodes.handle(node_id, request)
 
 
 @pytest.mark.parametrize(
