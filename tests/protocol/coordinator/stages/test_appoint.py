@@ -24,6 +24,7 @@ def test_without_enough_candidates_there_is_no_committee() -> None:
         nodes.play(1, nodes.ids[4:])
 
 
+@pytest.mark.slow
 def test_two_silent_members_may_be_any_but_two_pairs() -> None:
     """Of the fifteen pairs of candidates, two spoil all seven committees of a round."""
     spoilt = []
@@ -46,7 +47,7 @@ def test_the_same_seed_draws_the_same_committee_whatever_the_node_ids() -> None:
     assert committees[0] == committees[1] == committees[2]
 
 
-@pytest.mark.parametrize("num_nodes", [4, 5, 6, 20])
+@pytest.mark.parametrize("num_nodes", [4, 5, 6, pytest.param(20, marks=pytest.mark.slow)])
 def test_one_silent_member_spoils_no_round(num_nodes: int) -> None:
     """Without keys, the server draws the committee, and another one at once if it fails."""
     for row in range(num_nodes):
