@@ -87,11 +87,11 @@ class Node(Limits):
         is set, the node warns once about what is not protected.
     state_dir : path-like or callable (Context) -> path-like, optional
         The absolute path of a folder on the node's own host. There the node records, across runs,
-        how much of its daily limits it has used, how many sums its label counts have entered, and
-        how often it volunteers; without it, each run starts from zero. The node also records which
-        requests it has answered, in case its session is lost before Flower stores it. Nodes may
-        share a folder if they have pinned keys or a ``partition-id`` each. A simulated node keeps
-        nothing there.
+        how much of its daily limits it has used, its label counts, how many sums they have entered,
+        and how often it volunteers; without it, each run starts from zero. The node also records
+        which requests it has answered, in case its session is lost before Flower stores it. Nodes
+        may share a folder if they have pinned keys or a ``partition-id`` each. A simulated node
+        keeps nothing there.
     exact_sums : bool (default: False)
         Whether a node with pinned keys also takes part in sums that a single node can open, or that
         do not hide each client with noise. Such sums occur with the paper's rule, with tries, and

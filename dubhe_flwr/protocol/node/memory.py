@@ -5,7 +5,6 @@ The parts nest: `Memory` holds the `Membership` in the current epoch, which hold
 from one run to the next.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
@@ -18,7 +17,7 @@ from dubhe_flwr.he.hidden import Hidden
 from dubhe_flwr.protocol.vaults.vault import Member
 from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinRequest
 from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
-from dubhe_flwr.protocol.wire.roster import DIGEST_BYTES, split
+from dubhe_flwr.protocol.wire.roster import split
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 
 REMEMBERED_EPOCHS: Final = 256
@@ -41,12 +40,12 @@ _LEAST_TAKEN: Final = 1.0 / 36.0
 with the default noise. With more noise a sum costs less, and would leave room for more
 probabilities."""
 
-_MOVED: Final = 0.1
-"""Share of its samples that must have another class before a node goes by new label counts."""
+_PER_MOVED: Final = 10
+"""One in this many samples must have another class before a node goes by new label counts."""
 
 _NUMBER_BYTES: Final = 8
 
-_VERSION: Final = 20
+_VERSION: Final = 21
 _VERSION_KEY: Final = "version"
 _Told = tuple[float, float, float]  # spent, probability and taken_at
 _ROUNDING: Final = 1e-9  # tolerance for shares that are added up
@@ -82,51 +81,57 @@ class LabelBudget(Hidden):
     would therefore reveal more with each of them. So once its counts have entered a noisy sum, it
     goes by them until at least a tenth of its samples have another class.
 
-    If label counts change and change back, their budget continues where it left off. This also
-    holds if two runs at once balance different histograms of a node's data. Only digests of earlier
-    counts are kept, not the counts themselves.
+    If label counts change and change back, approximately, the node goes by the earlier ones again,
+    and their budget continues where it left off. This also holds if two runs at once balance
+    different histograms of a node's data.
     """
 
     label_counts: tuple[int, ...] = ()  # those that the node goes by; empty before the first
     spent: float = 0.0  # share of the budget of sums, from 0 to 1
     probability: float = 0.0  # ``P N / K`` of its last draw; 0 before the first
     taken_at: float = 0.0  # what was spent when it adopted this probability
-    # Digests of other label counts, concatenated; for each: spent, probability and taken_at.
-    others: bytes = b""
+    # Other label counts, one in each line; for each: spent, probability and taken_at.
+    others: str = ""
     others_told: tuple[float, ...] = ()
     # Secret; seeds the lasting noise with which the node draws. Empty before the first epoch.
     lasting_seed: bytes = b""
 
     def of(self, label_counts: tuple[int, ...]) -> "LabelBudget":
         """Return the budget of these label counts, or of earlier ones that they resemble."""
-        if self.spent and _share_moved(self.label_counts, label_counts) < _MOVED:
+        known = self.known()
+        close = [earlier for earlier in known if _resemble(earlier, label_counts)]
+        if self.label_counts in close:
             return self
-        return self._of(label_counts, self.known())
+        return self._of(close[0] if close else label_counts, known)
 
     def merged(self, other: "LabelBudget") -> "LabelBudget":
         """Combine two records of a node's budget: keep the larger amount spent."""
         known = self.known()
-        for key, (spent, *others) in other.known().items():
-            own_spent, *own = known.get(key, (0.0, 0.0, 0.0))
+        for counts, (spent, *others) in other.known().items():
+            own_spent, *own = known.get(counts, (0.0, 0.0, 0.0))
             probability, taken_at = max(own, others, key=lambda each: each[1])
-            known[key] = max(own_spent, spent), probability, taken_at
+            known[counts] = max(own_spent, spent), probability, taken_at
         merged = self._of(self.label_counts or other.label_counts, known)
         return replace(merged, lasting_seed=self.lasting_seed or other.lasting_seed)
 
-    def known(self) -> dict[bytes, _Told]:
-        """Return what was spent, probability and taken_at, by the digest of the label counts."""
+    def known(self) -> dict[tuple[int, ...], _Told]:
+        """Return what was spent, probability and taken_at, by the label counts."""
         numbers = iter(self.others_told)
         told = zip(numbers, numbers, numbers, strict=False)
-        known = dict(zip(split(self.others, DIGEST_BYTES), told, strict=False))
+        others = (tuple(map(int, line.split())) for line in self.others.splitlines())
+        known = dict(zip(others, told, strict=False))
         if self.spent:
-            known[_digest(self.label_counts)] = self.spent, self.probability, self.taken_at
+            known[self.label_counts] = self.spent, self.probability, self.taken_at
         return known
 
-    def _of(self, label_counts: tuple[int, ...], known: dict[bytes, _Told]) -> "LabelBudget":
+    def _of(
+        self, label_counts: tuple[int, ...], known: dict[tuple[int, ...], _Told]
+    ) -> "LabelBudget":
         """Return the budget of these label counts, given what is known about all."""
-        told = known.pop(_digest(label_counts), (0.0, 0.0, 0.0))
+        told = known.pop(label_counts, (0.0, 0.0, 0.0))
         kept = sorted(known.items(), key=lambda each: -each[1][0])[:_REMEMBERED_COUNTS]
-        others, others_told = b"".join(key for key, _ in kept), chain(*(each for _, each in kept))
+        others = "\n".join(" ".join(map(str, counts)) for counts, _ in kept)
+        others_told = chain(*(each for _, each in kept))
         return LabelBudget(label_counts, *told, others, tuple(others_told), self.lasting_seed)
 
     def charged(self, share: float) -> "LabelBudget":
@@ -147,16 +152,14 @@ class LabelBudget(Hidden):
         return replace(self, probability=probability, taken_at=max(self.spent, _LEAST_TAKEN))
 
 
-def _digest(label_counts: tuple[int, ...]) -> bytes:
-    return hashlib.sha256(repr(label_counts).encode()).digest()
-
-
-def _share_moved(before: tuple[int, ...], after: tuple[int, ...]) -> float:
-    """Return the share of all samples that have another class than before."""
+def _resemble(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Return whether less than a tenth of all samples have another class than before."""
     if len(before) != len(after):
-        return 1.0
+        return False
+    num_before, num_after = sum(before), sum(after)  # Python's integers do not overflow
     each = zip(before, after, strict=True)
-    return sum(abs(a / sum(before) - b / sum(after)) for a, b in each) / 2.0
+    moved = sum(abs(a * num_after - b * num_before) for a, b in each)
+    return _PER_MOVED * moved < 2 * num_before * num_after
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -232,11 +235,12 @@ class Ledger(Hidden):
     def from_fields(cls, kept: Mapping[str, object]) -> "Ledger":
         """Return the ledger that was kept. Raises `MalformedMessageError` if it cannot be read."""
         ledger = _decoded(cls, kept)
-        budget = ledger.budget
+        budget, lines = ledger.budget, ledger.budget.others.splitlines()
         numbers = *astuple(ledger.allowance), budget.spent, budget.probability, budget.taken_at
         if (
             len(ledger.answered) % (EPOCH_ID_BYTES + _NUMBER_BYTES)
-            or DIGEST_BYTES * len(budget.others_told) != 3 * len(budget.others)
+            or len(budget.others_told) != 3 * len(lines)
+            or not all(line.replace(" ", "").isdecimal() for line in lines)
             or not all(0 <= each < inf for each in (*numbers, *budget.others_told))
         ):
             raise MalformedMessageError("The ledger is damaged.")
@@ -302,7 +306,10 @@ class Memory(Hidden):
         if answered.get(self.epoch, inf) > self.sequence:
             joined = None
         if joined is not None:
-            joined = replace(joined, budget=joined.budget.merged(ledger.budget))
+            budget = joined.budget.merged(ledger.budget)
+            if joined.registered is None:  # another run may have registered with earlier counts
+                budget = budget.of(joined.label_counts)
+            joined = replace(joined, budget=budget)
         own = self.epochs[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
         known = set(split(own, EPOCH_ID_BYTES))
         return replace(

@@ -118,7 +118,8 @@ def test_a_damaged_ledger_is_refused() -> None:
         replace(whole, allowance=replace(whole.allowance, num_draws=-1)),
         replace(whole, budget=replace(whole.budget, spent=math.nan)),
         replace(whole, budget=replace(whole.budget, taken_at=math.inf)),
-        replace(whole, budget=replace(whole.budget, others=b"")),
+        replace(whole, budget=replace(whole.budget, others="")),
+        replace(whole, budget=replace(whole.budget, others="9 x 30")),
         replace(whole, budget=replace(whole.budget, others_told=(-1.0, 1.2, 0.25))),
     ):
         with pytest.raises(MalformedMessageError, match="damaged"):
@@ -145,12 +146,34 @@ def test_a_node_goes_by_its_label_counts_until_a_tenth_has_moved() -> None:
     """Counts that grow, in the same shares, never change; nothing is kept that entered no sum."""
     counts = (60, 40)
     kept = spent_by(counts, 0.5, 2.0, 0.25)
-    for close in ((61, 40), (600, 400), (51, 49), (69, 31)):
-        assert kept.of(close) == kept
-    for far in ((49, 51), (71, 29), (60, 40, 0)):
-        assert (kept.of(far).label_counts, kept.of(far).spent) == (far, 0.0)
-        assert kept.of(far).of(counts) == kept.of(far).of(counts).of(close)
+    for far in ((50, 50), (7, 3), (2**39, 2**39), (60, 40, 0)):
+        other = kept.of(far)
+        assert (other.label_counts, other.spent) == (far, 0.0)
+        for close in ((61, 40), (600, 400), (2**39 + 1, 2**39 - 1), (51, 49), (69, 31)):
+            assert kept.of(close) == other.of(close) == kept
     assert LabelBudget().of(counts).of((61, 40)).label_counts == (61, 40)
+
+
+def test_histograms_in_turn_get_no_new_budget_as_their_data_grows() -> None:
+    """Two runs at once balance a histogram each, or label counts change and change back."""
+    budget, told = LabelBudget(), set()
+    for number in range(40):
+        for counts in ((60 + number, 40), (9, 20 + number, 30)):
+            budget = budget.of(counts).charged(1 / 9)
+            told.add(budget.label_counts)
+    assert told == {(60, 40), (94, 40), (9, 20, 30), (9, 31, 30), (9, 47, 30)}
+
+
+def test_a_node_that_joined_goes_by_what_another_run_has_registered() -> None:
+    """Otherwise a server could let it join as its data grows, and register in many runs at once."""
+    counts, earlier = (61, 40), spent_by((60, 40), 0.5, 2.0, 0.25)
+    before = replace(JOINED, budget=LabelBudget(counts))
+    for registered, others in ((None, earlier), (REGISTERED, LabelBudget(counts))):
+        memory = replace(MEMORY, joined=replace(before, registered=registered))
+        ledger = replace(memory.ledger_after(Ledger()), budget=earlier)
+        after = memory.with_ledger(ledger).joined
+        assert after is not None
+        assert after.label_counts == others.label_counts
 
 
 @pytest.mark.parametrize("share", [1 / 36, 1 / 9])
