@@ -92,7 +92,7 @@ class Selection(Selecting[Strategy], Strategy):
             call["initial_arrays"] = saved
         first = run.first
         num_left = run.rounds_left(int(num_rounds)) if isinstance(num_rounds, Integral) else None
-        if num_left not in {None, num_rounds}:
+        if num_left is not None and num_left != num_rounds:
             call["num_rounds"] = num_left
 
         def evaluate(server_round: int, model: ArrayRecord) -> MetricRecord | None:

@@ -622,6 +622,19 @@ def test_a_start_of_the_wrapped_strategy_runs_the_rounds(
     assert "NOT selected" not in caplog.text
 
 
+def test_a_start_may_take_a_config_in_place_of_the_number_of_rounds() -> None:
+    """Dubhe does not know how many rounds it runs."""
+
+    class Configured(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def start(self, grid: Any, model: Any, config: dict[str, int]) -> Any:
+            messages = self.configure_train(1, model, ConfigRecord(), grid)
+            return config, list(grid.send_and_receive(messages))
+
+    grid = TRAIN.grid()
+    config, replies = TRAIN.dubhe(Configured(), **PLAIN).start(grid, ArrayRecord(MODEL), {"t": 1})
+    assert (config, len(replies)) == ({"t": 1}, 6)
+
+
 def test_a_start_that_does_not_let_dubhe_select_is_noticed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
