@@ -1,4 +1,4 @@
-"""Tests of a round of an epoch: who replaces nodes that left."""
+"""Tests of an epoch: who replaces nodes that left a round."""
 
 from dubhe_flwr.protocol.coordinator.epoch import DeterminedRound
 
