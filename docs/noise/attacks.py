@@ -55,7 +55,7 @@ ROWS: Final[Mapping[str, tuple[int, Attack]]] = {
     "a tenth of the nodes collude": (500, partial(colluding_part, 10)),
     "half of the nodes collude": (500, partial(colluding_part, 2)),
     "all nodes but one collude": (100, all_nodes_but_one),
-    "all other clients known, labels changed slightly: four budgets": (20, many_budgets),
+    "all other clients known, labels changed three times: four budgets": (20, many_budgets),
 }
 """Each row's largest N and attack."""
 
