@@ -77,9 +77,9 @@ class LabelBudget(Hidden):
     Each sum spends a part of the budget. Draws gradually reveal the probability P with which they
     are made. So a node keeps P, relative to K / N, while `keeps_probability` is true.
 
-    Each label counts have a budget of their own. A node whose counts change with every new sample
-    would therefore reveal more with each of them. So once its counts have entered a noisy sum, it
-    goes by them until at least a tenth of its samples have another class.
+    New label counts have a budget of their own. A node whose counts change with every new sample
+    would therefore reveal more each time. So once its counts have entered a noisy sum, it goes by
+    them until at least a tenth of its samples have another class.
 
     If label counts change and change back, approximately, the node goes by the earlier ones again,
     and their budget continues where it left off. This also holds if two runs at once balance
