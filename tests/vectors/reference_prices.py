@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import lru_cache
 from math import ceil, isqrt, log, pi, sqrt
 from typing import Any, Final, NamedTuple
@@ -113,6 +114,19 @@ class Node:
     """The probability with which it draws, times N / K."""
     taken_at: float = 0.0
     """What was spent when it took this chance."""
+    counts: Sequence[int] = ()
+    """The label counts that it goes by."""
+    others: list["Node"] = field(default_factory=list)
+    """The same node with the label counts that it went by before."""
+
+    def going_by(self, counts: Sequence[int]) -> "Node":
+        """Return the node after it has read these label counts."""
+        known = [self, *self.others]
+        near = [each for each in known if each.spent and close(each.counts, counts)]
+        found = min(near, key=lambda each: (each is not self, -each.spent), default=Node([], 1.0))
+        found.counts = found.counts or counts
+        found.others = [each for each in known if each is not found]
+        return found
 
     def is_spent(self, terms: Terms) -> bool:
         """Return whether its budget of sums is spent."""
@@ -131,6 +145,12 @@ class Node:
             return min(1.0, self.chance * average)
         self.chance, self.taken_at = latest / average, max(self.spent, 1 / 36)
         return latest
+
+
+def close(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Return whether less than a tenth of the samples have another class."""
+    shares = [[Fraction(number, sum(counts)) for number in counts] for counts in (one, other)]
+    return sum(abs(a - b) for a, b in zip(*shares, strict=True)) / 2 < Fraction(1, 10)
 
 
 # --- what a node tells ----------------------------------------------------------------------------
@@ -475,15 +495,20 @@ def probability(terms: Terms, state: State, node: Node, dither: float) -> float:
     return above if exact - below > dither * (above - below) else below
 
 
-def nodes_of(announced: ref.Announced, label_counts: Sequence[Sequence[int]]) -> list[Node]:
-    """Return the nodes before their first epoch."""
+def nodes_of(
+    announced: ref.Announced, label_counts: Sequence[Sequence[int]], before: Sequence[Node]
+) -> list[Node]:
+    """Return the nodes after they have read their label counts; none before the first epoch."""
     mean, found = ref.mean_size(label_counts), []
     terms = Terms(announced, len(label_counts[0]), len(label_counts))
     most = 1.2 if terms.sigma else 4.0
-    for counts in label_counts:
-        weight = min(most, ref.weight(sum(counts), mean)) if announced["weighted"] else 1.0
-        shares = ref.fixed_point(counts)
-        found.append(Node([weight * share / ref.SCALE for share in shares], weight))
+    earlier = before or [Node([], 1.0) for _ in label_counts]
+    for counts, last in zip(label_counts, earlier, strict=True):
+        node = last.going_by(counts)
+        node.weight = min(most, ref.weight(sum(counts), mean)) if announced["weighted"] else 1.0
+        shares = ref.fixed_point(node.counts)
+        node.labels = [node.weight * share / ref.SCALE for share in shares]
+        found.append(node)
     return found
 
 

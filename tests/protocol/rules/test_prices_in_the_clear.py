@@ -1,11 +1,13 @@
 """Prices choose the same clients as a second implementation that adds up plain numbers."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from protocol.federation import dubhe, epoch_of, joined, skewed_counts
+from protocol.nodes import set_policy
 from vectors import reference, reference_prices
 
 from dubhe_flwr.core.randomness import generator
@@ -17,26 +19,30 @@ UNEQUAL = skewed_counts(40) * generator(1, "sizes").choice([1, 2, 10], 40)[:, No
 """Label counts of clients whose numbers of samples differ many times."""
 
 
-def check_epochs(counts: NDArray[np.int64], num_rounds: int, **settings: Any) -> list[int]:
+def check_epochs(*tables: NDArray[np.int64], num_rounds: int, **settings: Any) -> list[int]:
     """Play rounds, two in each epoch, and compare them with plain numbers.
 
-    Returns how many sums each epoch took.
+    Each epoch has the next table of label counts, or the last one. Returns how many sums each epoch
+    took.
     """
     usual: dict[str, Any] = {"rule": Prices(), "num_participants": 8, "simulation": "plain"}
     settings = usual | settings
-    nodes, rows = dubhe(counts, registration_interval=2, tries=None, **settings), counts.tolist()
+    nodes = dubhe(tables[0], registration_interval=2, tries=None, **settings)
     default = settings["rule"].determination
     tries = settings.get("determination", default).number
     plain_nodes: list[reference_prices.Node] = []
     lengths, last = [], None
     for server_round in range(1, num_rounds + 1):
+        first_round = 2 * ((server_round - 1) // 2) + 1
+        table = tables[min(first_round // 2, len(tables) - 1)]
+        for node_id, row in zip(nodes.ids, table, strict=True):
+            set_policy(nodes, node_id, label_counts=partial(np.asarray, row))
         plan = nodes.play(server_round)
         assert nodes.errors == []
-        first_round = 2 * ((server_round - 1) // 2) + 1
         place, seed = joined(nodes, nodes.ids[0]), nodes.state.run.seed
         announced = encode(place.announced)
-        plain_nodes = plain_nodes or reference_prices.nodes_of(announced, rows)
         if server_round == first_round:
+            plain_nodes = reference_prices.nodes_of(announced, table.tolist(), plain_nodes)
             found, last, num_sums = reference_prices.epoch(
                 announced, plain_nodes, seed, place.sequence, last
             )
@@ -48,6 +54,7 @@ def check_epochs(counts: NDArray[np.int64], num_rounds: int, **settings: Any) ->
         assert plan.privacy is None or plan.privacy.num_sums == num_sums
         assert (plan.privacy is not None) == any(budget.spent for budget in budgets)
         rounds = {"seed": seed, "server_round": server_round, "first_round": first_round}
+        rows = [list(node.counts) for node in plain_nodes]
         plain = reference.plain_round(announced, rows, found, tries, **rounds)
         assert list(map(int, plan.aliases)) == plain.chosen
         assert plan.chosen == plain.best
@@ -76,7 +83,17 @@ def test_sets_match_the_second_implementation(
     counts: NDArray[np.int64], given: dict[str, Any]
 ) -> None:
     """Both agree bit for bit over three rounds; the last one begins a second epoch."""
-    check_epochs(counts, 3, **given)
+    check_epochs(counts, num_rounds=3, **given)
+
+
+@pytest.mark.parametrize("equal_weights", [True, False])
+def test_label_counts_that_change(equal_weights: bool) -> None:
+    """Two nodes in three keep going by their counts, or return to them; the others change."""
+    first = UNEQUAL * 20
+    some, others = np.arange(40) % 3 == 0, np.arange(40) % 3 == 1
+    second = np.where(some[:, None], np.roll(first, 1, axis=1), 2 * first + 1)
+    third = np.where(others[:, None], np.roll(first, 2, axis=1), first + 1)
+    check_epochs(first, second, third, first, num_rounds=8, equal_weights=equal_weights)
 
 
 def test_a_spent_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,5 +101,5 @@ def test_a_spent_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in ((prices, "_WARM_FACTOR"), (reference_prices, "LATER")):
         monkeypatch.setattr(module, name, 1.0)  # or it would take many epochs
     rule, most = Prices(noise=1.2), 5
-    lengths = check_epochs(UNEQUAL, 12, rule=rule, equal_weights=False)
+    lengths = check_epochs(UNEQUAL, num_rounds=12, rule=rule, equal_weights=False)
     assert sum(lengths) > most
