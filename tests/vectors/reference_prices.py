@@ -150,7 +150,8 @@ class Node:
 def close(one: Sequence[int], other: Sequence[int]) -> bool:
     """Return whether less than a tenth of the samples have another class."""
     shares = [[Fraction(number, sum(counts)) for number in counts] for counts in (one, other)]
-    return sum(abs(a - b) for a, b in zip(*shares, strict=True)) / 2 < Fraction(1, 10)
+    moved = [abs(a - b) for a, b in zip(*shares, strict=True)]
+    return bool(sum(moved) / 2 < Fraction(1, 10))
 
 
 # --- what a node tells ----------------------------------------------------------------------------
