@@ -19,10 +19,11 @@ def test_a_state_that_does_not_open_is_refused() -> None:
             vault.opened_state(RegisterRequest(60, state=state), bytes(32))
 
 
-def test_in_the_clear_a_vector_of_another_length_is_not_added() -> None:
-    """The server then looks for the node that sent it."""
+def test_in_the_clear_only_numbers_of_the_field_are_added() -> None:
+    """If a sum is refused, the server looks for the node that sent another vector."""
     vault = terms_of(Settings(num_participants=20, simulation="plain").announced(0), 4).vault
     good = bytes(vault.vector_bytes(REGISTRATION))
     assert vault.add_up(b"", [REGISTRATION], [good, good]) == good
-    with pytest.raises(InvalidCiphertextError):
-        vault.add_up(b"", [REGISTRATION], [good, good[1:]])
+    for other in (good[1:], b"\xff" * len(good), b"\x7f" * len(good)):
+        with pytest.raises(InvalidCiphertextError):
+            vault.add_up(b"", [REGISTRATION], [good, other])
