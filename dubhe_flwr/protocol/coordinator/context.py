@@ -33,7 +33,9 @@ class Run:
     # Last known alias by node id, for the nodes connected at the last join.
     aliases: Mapping[int, str] = field(default_factory=dict)
     declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
-    num_refused_epochs: int = 0  # in a row; each one halves the number of nodes in the next
+    # The nodes of each epoch refused in a row, one of which may have lied. Each such epoch halves
+    # the number of nodes in the next.
+    refused_epochs: tuple[frozenset[int], ...] = ()
     committee_turn: int = 0  # position, among the possible committees, of the one to ask
     # Whether the last epoch failed, perhaps because of a lie, or nodes complained about a member.
     needs_other_committee: bool = False

@@ -5,8 +5,8 @@ were refused, perhaps because a node lied. `Join` uses this module; its *ranks* 
 the trusted keys with which nodes signed, by node.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations, pairwise
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
 
 from dubhe_flwr.core.randomness import generator, shuffled
 from dubhe_flwr.protocol.coordinator.context import Context
@@ -20,23 +20,20 @@ def num_taken(context: Context) -> int:
     return _sizes(context)[-1]
 
 
-def sample(context: Context, nodes: Sequence[int], num_others: int = 0) -> list[int]:
+def sample(
+    context: Context, nodes: Sequence[int], num_others: int = 0, last: Collection[int] = ()
+) -> list[int]:
     """Return a sample of nodes in a random order, besides `num_others` others.
 
-    After a refused epoch, each sample continues where the previous one ended, as if the nodes stood
-    in a circle. So a lying node is in one of two samples at most, if these are halves or smaller.
-    Before such samples repeat, the nodes are mixed, or two lying nodes could spoil all of them.
+    The fewer refused epochs a node was in, the earlier it comes. Among nodes that were in equally
+    many, those in `last` come last, and the others are mixed each time, or two lying nodes could
+    spoil all samples.
     """
-    sizes = [size - num_others for size in _sizes(context)]
-    start = lap = 0
-    for last, size in pairwise(sizes[1:]):  # the epoch before the first halved one was not halved
-        start += last
-        if start + size > len(nodes) >= 2 * size:
-            start, lap = 0, lap + 1
-    if lap:
-        nodes = shuffled(nodes, context.run.seed, "lap", context.server_round, lap)
-    start %= max(1, len(nodes))
-    return [*nodes[start:], *nodes[:start]][: sizes[-1]]
+    run, refused = context.run, context.run.refused_epochs
+    if refused:
+        nodes = shuffled(nodes, run.seed, "mixed", context.server_round, len(refused))
+    line = sorted(nodes, key=lambda n: (sum(n in each for each in refused), n in last))
+    return line[: num_taken(context) - num_others]
 
 
 def committee_of(
@@ -78,16 +75,13 @@ def registering(
 ) -> list[int]:
     """Return the nodes that register: the committee, and a sample of the others.
 
-    After a refused epoch, the other nodes with the first keys come last, so that the epoch leaves
-    out a lying candidate unless it is a member.
+    After a refused epoch, a node with one of the first keys is left out if possible. If it lies, it
+    can then spoil only epochs of which it is a member.
     """
-    last: list[int] = []
-    if context.run.num_refused_epochs:
-        candidates = (n for n in nodes if ranks.get(n, CANDIDATES) < CANDIDATES)
-        last = [node_id for node_id in candidates if node_id not in committee]
-    others = [n for n in nodes if n not in (*committee, *last)]
-    line = [*committee, *sample(context, others, len(committee)), *last]
-    return line[: num_taken(context)]
+    others, last = [node_id for node_id in nodes if node_id not in committee], list[int]()
+    if context.run.refused_epochs:
+        last = [node_id for node_id in others if ranks.get(node_id, CANDIDATES) < CANDIDATES]
+    return [*committee, *sample(context, others, len(committee), last)]
 
 
 def _sizes(context: Context) -> list[int]:
@@ -99,5 +93,5 @@ def _sizes(context: Context) -> list[int]:
     settings, num_present = context.settings, len(context.round.present)
     most = min(num_present, settings.max_registered)
     least = max(settings.least_nodes, COMMITTEE_SIZE, min(settings.num_participants, most // 2))
-    num_epochs = context.run.num_refused_epochs + 1
+    num_epochs = len(context.run.refused_epochs) + 1
     return [min(most, max(least, most >> num_refused)) for num_refused in range(num_epochs)]

@@ -60,7 +60,7 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
     "docs/explanation/guarantees.md": {
         f"{ADVERSARY}liars.py::test_two_nodes_that_spoil_every_registration": (
-            "spoil all seven registrations of a round with a probability of 0.14",
+            "spoil all seven registrations of a round with a probability of 0.15",
         ),
     },
     "docs/explanation/threat_model.md": {

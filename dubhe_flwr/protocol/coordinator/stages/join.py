@@ -45,9 +45,9 @@ class Join(Awaiting):
         if run.continued is not None:  # nodes asked in vain could not continue that epoch later
             context.check_quorum(len(present), "connected", None)
         drawn = tuple(shuffled(present, run.seed, "sample", context.server_round))
-        if run.num_refused_epochs:
+        if num_refused := len(run.refused_epochs):
             context = context.noted(
-                f"Registrations refused in a row: {run.num_refused_epochs}; the next one takes "
+                f"Registrations refused in a row: {num_refused}; the next one takes "
                 f"{num_taken(context)} of {len(present)} nodes, drawn at random."
             )
         # An epoch that fails is not continued, and the next one starts afresh.

@@ -6,7 +6,6 @@ from typing import Final
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join
 from dubhe_flwr.protocol.plan import ERROR_REPLY, NodeFailure, Replies, StageReport
-from dubhe_flwr.protocol.wire.messages import Stage
 
 _MAX_RENEWALS: Final = 6
 """How many epochs that failed are replaced in one round."""
@@ -51,22 +50,24 @@ def with_other_openers(context: Context, lost: Sequence[int]) -> tuple[Context, 
     )
 
 
-def begin_anew(context: Context, report: StageReport) -> tuple[Context, Join]:
+def begin_anew(
+    context: Context, report: StageReport, doubted: frozenset[int] = frozenset()
+) -> tuple[Context, Join]:
     """Register again in the same round; `report` covers the stage in which nodes refused the epoch.
 
-    If a node or a member of the committee may have lied, the next epoch takes half the number of
-    nodes, and different ones if possible. That is the case only if nodes refused a sum: nodes that
-    refuse to draw later must have forgotten the epoch.
+    If nodes refused a sum, one of the nodes in `doubted` or a member of the committee may have
+    lied. The next epoch then takes half the number of nodes, and different ones if possible. Nodes
+    that refuse to draw later must have forgotten the epoch.
     """
     context = context.noted(
         f"{report.num_errors} of {report.sent} nodes refused at {report.stage}, so all "
         "nodes register again."
     )
-    run, may_be_a_lie = context.run, report.stage == Stage.SETTLE
+    run = context.run
     return _renewed(
         context.with_run(
-            num_refused_epochs=run.num_refused_epochs + may_be_a_lie,
-            needs_other_committee=run.needs_other_committee or may_be_a_lie,
+            refused_epochs=(*run.refused_epochs, doubted) if doubted else run.refused_epochs,
+            needs_other_committee=run.needs_other_committee or bool(doubted),
             continued=None,
         )
     )

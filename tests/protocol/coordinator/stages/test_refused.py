@@ -106,7 +106,7 @@ def test_six_epochs_may_be_refused_in_a_round() -> None:
         nodes.play(1)
     assert nodes.stages().count("join") == 7
     assert len(asked(nodes, "join")) == 12 + 6 + 5 * 4
-    assert nodes.state.run.num_refused_epochs == 6
+    assert len(nodes.state.run.refused_epochs) == 6
     plan = nodes.play(2)  # with just as few nodes
     assert (plan.fallback, plan.num_registered) == (False, 4)
-    assert nodes.state.run.num_refused_epochs == 0
+    assert not nodes.state.run.refused_epochs
