@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adversary.test_committee import federation as real_nodes
 from protocol.federation import counts_with_rare_classes, dubhe
 from protocol.nodes import signing_key
 
@@ -101,6 +102,25 @@ def test_no_node_is_in_all_registrations_of_a_round(number: int, num_candidates:
             members = committee_of(context, settings.announced(seed), aliases, ranks)
             taken += (frozenset(registering(context, members, nodes, ranks)),)
         assert not frozenset.intersection(*taken[:6])
+
+
+@pytest.mark.parametrize("liar", range(5))
+@pytest.mark.parametrize("pinned", [True, False])
+def test_a_node_that_lies_once_and_then_stops_answering(liar: int, *, pinned: bool) -> None:
+    """One node more than the quorum is still there, in this small federation, too."""
+    nodes = real_nodes(number=5, num_participants=3, pinned=pinned)
+
+    def lie(stage: str, node_id: int, reply: Any) -> Any:
+        if node_id != nodes.ids[liar] or stage not in {"register", "settle", "participate"}:
+            return reply
+        if nodes.state.run.refused_epochs:
+            return reply if stage == "register" else None
+        return {**reply, "registration": bytes(len(reply["registration"]))}
+
+    nodes.alter_reply = lie
+    for plan in nodes.rounds(1, 3):
+        assert len(plan.participants) == 3
+        assert not plan.fallback
 
 
 def test_two_nodes_that_spoil_every_registration() -> None:

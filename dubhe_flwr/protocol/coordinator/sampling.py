@@ -16,8 +16,17 @@ from dubhe_flwr.protocol.wire.messages import COMMITTEE_SIZE
 
 
 def num_taken(context: Context) -> int:
-    """Return how many nodes the next epoch takes."""
-    return _sizes(context)[-1]
+    """Return how many nodes the next epoch takes.
+
+    After a refused epoch, it takes half as many as before, but not fewer than a committee, nor
+    fewer than K unless K is more than half of the nodes. It takes at least the quorum and, unless
+    that is more than four fifths of the nodes, one more: a node that lied may then stop answering.
+    """
+    settings, num_present = context.settings, len(context.round.present)
+    most, quorum = min(num_present, settings.max_registered), settings.least_nodes
+    spare = max(quorum, min(quorum + 1, 4 * most // 5))
+    least = max(spare, COMMITTEE_SIZE, min(settings.num_participants, most // 2))
+    return min(most, max(least, most >> len(context.run.refused_epochs)))
 
 
 def sample(
@@ -82,16 +91,3 @@ def registering(
     if context.run.refused_epochs:
         last = [node_id for node_id in others if ranks.get(node_id, CANDIDATES) < CANDIDATES]
     return [*committee, *sample(context, others, len(committee), last)]
-
-
-def _sizes(context: Context) -> list[int]:
-    """Return how many nodes take part in each epoch since the last one that was not refused.
-
-    Each epoch takes half the number of the previous one, but not fewer than the quorum or a
-    committee, nor fewer than K unless K is more than half of the nodes.
-    """
-    settings, num_present = context.settings, len(context.round.present)
-    most = min(num_present, settings.max_registered)
-    least = max(settings.least_nodes, COMMITTEE_SIZE, min(settings.num_participants, most // 2))
-    num_epochs = len(context.run.refused_epochs) + 1
-    return [min(most, max(least, most >> num_refused)) for num_refused in range(num_epochs)]
