@@ -12,15 +12,15 @@ from protocol.nodes import signing_key
 from dubhe_flwr.protocol.coordinator.context import Context, RoundProgress, Run
 from dubhe_flwr.protocol.coordinator.sampling import committee_of, registering, sample
 from dubhe_flwr.protocol.settings import Settings
-from dubhe_flwr.rules import Paper, Prices, Tries
+from dubhe_flwr.rules import Frame, Paper, Prices, Tries
 
 COUNTS = counts_with_rare_classes(100)
 K, ROUNDS = 10, 30
 LIAR = 12
 
 
-def played(rule: Any, determination: Tries, lie: Any) -> Any:
-    """Return an unencrypted federation in which one client may alter its replies."""
+def played(rule: Any, determination: Tries, lie: Any, number: int = 1) -> Any:
+    """Return an unencrypted federation in which one client, or several, may alter its replies."""
     nodes = dubhe(
         COUNTS,
         rule=rule,
@@ -29,8 +29,8 @@ def played(rule: Any, determination: Tries, lie: Any) -> Any:
         simulation="plain",
         max_registered=200,
     )
-    liar = nodes.ids[LIAR]
-    nodes.alter_reply = lambda stage, node, reply: lie(stage, reply) if node == liar else reply
+    liars = nodes.ids[LIAR : LIAR + number]
+    nodes.alter_reply = lambda stage, node, reply: lie(stage, reply) if node in liars else reply
     return nodes
 
 
@@ -42,6 +42,14 @@ def always(stage: str, reply: Any) -> Any:
     return {**reply, name: b"\xff" * len(reply[name])}
 
 
+def crowding(stage: str, reply: Any) -> Any:
+    """Say yes, too, and in sums that many others volunteer, in numbers that a node may send."""
+    if stage != "settle" or "contribution" not in reply:
+        return always(stage, reply)
+    slots = Prices().settlement_slots(Frame(10, 200))
+    return {**reply, "contribution": np.full(slots.number, slots.largest, ">i8").tobytes()}
+
+
 def spoiling(stage: str, reply: Any) -> Any:
     """Say yes, too, with a label distribution of zeros."""
     if stage != "register":
@@ -50,19 +58,33 @@ def spoiling(stage: str, reply: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("rule", "determination", "trained"),
+    ("rule", "determination", "lie", "trained"),
     [
-        (Paper((1, 2, 10)), Tries(10), 26),
-        (Prices(), Tries(1), 16),
-        pytest.param(Prices(), Tries(10), 28, marks=pytest.mark.slow),
+        (Paper((1, 2, 10)), Tries(10), always, 26),
+        (Prices(), Tries(1), always, 16),
+        (Prices(), Tries(1), crowding, 30),
+        pytest.param(Prices(), Tries(10), always, 28, marks=pytest.mark.slow),
     ],
     ids=lambda value: str(getattr(value, "name", value)),
 )
-def test_a_client_that_always_says_yes(rule: Any, determination: Tries, trained: int) -> None:
-    """Such a client trains in far more than 3 of 30 rounds, since no node has to prove its draw."""
-    plans = played(rule, determination, always).rounds(1, ROUNDS)
+def test_a_client_that_always_says_yes(
+    rule: Any, determination: Tries, lie: Any, trained: int
+) -> None:
+    """Such a client trains in far more than 3 of 30 rounds, since no node has to prove its draw.
+
+    If it lies in the sums of prices, too, fewer of the others volunteer, and it always trains.
+    """
+    plans = played(rule, determination, lie).rounds(1, ROUNDS)
     # An operator can see who trains, over some rounds.
     assert sum(str(LIAR) in plan.aliases for plan in plans) == trained
+
+
+def test_ten_clients_that_crowd_the_others_out() -> None:
+    """They have nearly all places, with numbers that no node can tell from honest ones."""
+    plans = played(Prices(), Tries(1), crowding, number=K).rounds(1, ROUNDS)
+    liars = {str(LIAR + number) for number in range(K)}
+    taken = [len(liars.intersection(plan.aliases)) / K for plan in plans]
+    assert np.mean(taken) == pytest.approx(0.98, abs=0.005)
 
 
 @pytest.mark.parametrize(

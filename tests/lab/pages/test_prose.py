@@ -152,6 +152,10 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         f"{ADVERSARY}liars.py::test_a_client_that_always_says_yes": (
             "two of 30 rounds trains in 26 with the paper's rule, and in 16 with prices",
+            "it trains in all 30",
+        ),
+        f"{ADVERSARY}liars.py::test_ten_clients_that_crowd_the_others_out": (
+            "Ten such clients have **98 % of the places**",
         ),
         f"{ADVERSARY}liars.py::test_one_that_spoils_its_label_distribution_as_well": (
             "at 0.50 instead of 0.38 with the paper's rule, 0.28 instead of 0.23 with prices",
