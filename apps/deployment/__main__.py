@@ -2,15 +2,13 @@
 # ruff: noqa: INP001 - Python runs this folder; it is not a package
 
 import shutil
-import signal
-import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from deployment import Federation
-from deployment.processes import counting
+from deployment.processes import counting, end_by_exceptions
 
 QUICKSTART = Path(__file__).parents[1] / "quickstart"
 
@@ -33,9 +31,7 @@ def main(
     if home is not None and home.exists() and any(home.iterdir()):
         # The folder becomes Flower's home, so an existing configuration or keys would be lost.
         raise typer.BadParameter(f"{home} is not empty; name a new folder.", param_hint="--home")
-    # Turn both signals into exceptions, so that the other processes are always stopped.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    end_by_exceptions()
     folder = home or Path(tempfile.mkdtemp(prefix="dubhe-"))
     typer.echo(f"Starting a SuperLink and {supernodes} SuperNodes; their logs are in {folder}.")
     status = "failed to start"

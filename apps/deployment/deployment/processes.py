@@ -25,6 +25,14 @@ def accepts(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def end_by_exceptions() -> None:
+    """Have signals that end this process raise an exception, so that it stops what it started."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as for a command that nohup starts
+            signal.signal(number, lambda received, _frame: sys.exit(128 + received))
+
+
 @contextmanager
 def counting(say: Callable[[str], None], every: float = 30.0) -> Iterator[None]:
     """Report the elapsed time regularly, since minutes can pass without a log line."""

@@ -1,4 +1,7 @@
-"""Tests of the figures that the deployment benchmark derives from its timings."""
+"""Tests of the figures that the deployment benchmark derives from its timings, and of its end."""
+
+import signal
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -33,3 +36,20 @@ def test_first_rounds_are_left_out_of_the_means(monkeypatch: pytest.MonkeyPatch)
     assert figures["committee_first_selection_seconds"] == 32.0
     assert figures["committee_first_selection_exchanges"] == 3
     assert figures["committee_largest_exchange_ratio"] == pytest.approx(1.2)
+
+
+def test_a_signal_stops_the_supernodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM becomes an exception, with which the benchmark leaves the federation."""
+    federation = MagicMock()
+    run = federation.return_value.__enter__.return_value.run
+    run.side_effect = lambda *_, **__: signal.raise_signal(signal.SIGTERM)
+    monkeypatch.setattr("deployment.Federation", federation)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, lambda *_: None) for number in numbers]
+    try:
+        with pytest.raises(SystemExit, match="143"):
+            deployment._measured(DeploymentSettings())
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+    federation.return_value.__exit__.assert_called_once()

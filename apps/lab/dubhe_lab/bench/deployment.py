@@ -158,8 +158,11 @@ def _measured(settings: DeploymentSettings) -> dict[str, Any]:
             "bench deployment` in a clone of the repository."
         )
     sys.path.insert(0, str(folder))
-    from deployment import Federation  # noqa: PLC0415 - no distribution contains it
+    # No distribution contains them.
+    from deployment import Federation  # noqa: PLC0415
+    from deployment.processes import end_by_exceptions  # noqa: PLC0415
 
+    end_by_exceptions()
     given = settings.flat()
     names = {name.replace("_", "-"): value for name, value in given.items()}
     config = " ".join(f"{name}={value}" for name, value in names.items())
