@@ -3,10 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import index
 from typing import Final
 
 from dubhe_flwr.core.prices import PrivacyBound
-from dubhe_flwr.errors import DailyLimitError, ProtocolError
+from dubhe_flwr.errors import DailyLimitError, ProtocolError, SettingsError
 from dubhe_flwr.protocol.wire.codec import Fields, Message
 from dubhe_flwr.protocol.wire.envelope import Envelope
 
@@ -124,6 +125,11 @@ class Plan:
         The exchanges of this round.
     fallback : bool (default: False)
         Whether the round could not go on and its participants were chosen at random.
+
+    Raises
+    ------
+    SettingsError
+        If a participant is not a whole number.
     """
 
     server_round: int
@@ -142,7 +148,13 @@ class Plan:
 
     def __post_init__(self) -> None:
         # A selector may draw with NumPy, and Flower sends no message to one of NumPy's integers.
-        object.__setattr__(self, "participants", tuple(map(int, self.participants)))
+        try:
+            node_ids = tuple(map(index, self.participants))
+        except TypeError:
+            raise SettingsError(
+                f"participants={self.participants!r:.60} must be node ids, which are whole numbers."
+            ) from None
+        object.__setattr__(self, "participants", node_ids)
 
     @property
     def bytes_down(self) -> int:

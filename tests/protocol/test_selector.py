@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dubhe_flwr.errors import CheckpointError
+from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.protocol import Plan
 from dubhe_flwr.protocol.selector import Selector
 
@@ -24,6 +24,8 @@ def test_a_selector_may_draw_with_numpy() -> None:
     """Flower sends messages to Python's integers only."""
     drawn: Any = np.random.default_rng(0).choice([2**62, 9, 7], 2, replace=False)
     assert [type(node_id) for node_id in Plan(1, drawn, ("a", "b")).participants] == [int, int]
+    with pytest.raises(SettingsError, match=r"participants=\(3.7,\) must be node ids, which are"):
+        Plan(1, (3.7,), ("a",))  # type: ignore[arg-type]
 
 
 def test_a_selector_that_keeps_no_state_says_so() -> None:
