@@ -24,7 +24,7 @@ TrustedKeysOfNode = Iterable[Ed25519PublicKey] | Callable[[Context], Iterable[Ed
 """The public keys of all nodes, or a function that finds them."""
 
 _ENTRY = re.compile(
-    rb"^[ \t]*(-----BEGIN PUBLIC KEY-----(?s:.*?)-----END PUBLIC KEY-----|[^#\s].*)", re.MULTILINE
+    rb"^[ \t]*(-----BEGIN PUBLIC KEY-----[^-]*-----END PUBLIC KEY-----|[^#\s].*)", re.MULTILINE
 )
 """A PEM block, or a line that is neither empty nor a comment."""
 
