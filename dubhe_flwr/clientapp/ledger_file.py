@@ -19,9 +19,15 @@ from dubhe_flwr.protocol.node.memory import Ledger
 StateDir = str | os.PathLike[str] | Callable[[Context], str | os.PathLike[str]]
 """A folder, or a function that finds it, for instance from the node config."""
 
-_UNUSABLE: Final = "dubhe: state_dir=%s cannot be used (%s); repair or remove what is in it."
+_UNUSABLE: Final = (
+    "dubhe: state_dir=%s cannot be used (%s); let the node's user write to it, on a disk with room "
+    "and with locks."
+)
+_UNREADABLE: Final = (
+    "dubhe: the records %s are damaged, or another version wrote them (%s); restore or remove them."
+)
 _DAMAGED: Final = (
-    *(OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError),
+    *(ValueError, LookupError, AttributeError, TypeError, RecursionError),
     MalformedMessageError,
 )
 
@@ -42,18 +48,18 @@ def open_ledger(folder: Path, identity: str = "") -> Iterator[tuple[Ledger, Save
         not answer.
     """
     file = folder / ledger_name(identity)
-    with _usable(folder):
+    with _usable(file):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     owner = os.getpid()
     try:
-        with _usable(folder):
+        with _usable(file):
             lock(descriptor, waits=True)  # without a lock, two runs would lose counts
             before = _read(file)
 
         def save(ledger: Ledger) -> None:
             if ledger != before:
-                with _usable(folder):
+                with _usable(file):
                     _write(file, ledger)
 
         yield before, save
@@ -86,10 +92,14 @@ def _write(file: Path, ledger: Ledger) -> None:
 
 
 @contextmanager
-def _usable(folder: Path) -> Iterator[None]:
-    """Log what is wrong with the folder, and raise an error that gives the server no details."""
+def _usable(file: Path) -> Iterator[None]:
+    """Log what is wrong with the folder or file, and give the server no details."""
     try:
         yield
+    except OSError as error:
+        log(ERROR, _UNUSABLE, file.parent, error.strerror)
     except _DAMAGED as error:
-        log(ERROR, _UNUSABLE, folder, type(error).__name__)
-        raise RefusedError("This node cannot use its state_dir; its log says why.") from None
+        log(ERROR, _UNREADABLE, file, type(error).__name__)
+    else:
+        return
+    raise RefusedError("This node cannot use its state_dir; its log says why.")
