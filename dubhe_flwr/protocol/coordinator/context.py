@@ -33,6 +33,7 @@ class Run:
     # Last known alias by node id, for the nodes connected at the last join.
     aliases: Mapping[int, str] = field(default_factory=dict)
     declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
+    has_registered: bool = False  # whether nodes have ever registered
     # The nodes of each epoch refused in a row, one of which may have lied. Each such epoch halves
     # the number of nodes in the next.
     refused_epochs: tuple[frozenset[int], ...] = ()

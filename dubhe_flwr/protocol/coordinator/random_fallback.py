@@ -25,7 +25,8 @@ def planned_at_random(
 
     If `on_failure` is "raise", raises the error, or a `QuorumError` with the round's notes if the
     round was given up. In any case, raises a `SettingsError`, since later rounds would raise it
-    again, and a `QuorumError` if all nodes declined for a reason that the operator has to fix.
+    again, and a `QuorumError` if all nodes declined for a reason that the operator has to fix,
+    unless other nodes have registered before, and may come back.
     """
     raises = context.settings.on_failure == "raise"
     if isinstance(error, GivenUpError):
@@ -34,7 +35,8 @@ def planned_at_random(
         raise error
     run, this_round = context.run, context.round
     hint = remedy(this_round.reports)
-    if raises or (this_round.present <= run.declined and hint):
+    never_works = this_round.present <= run.declined and not run.has_registered
+    if raises or (never_works and hint):
         option = "" if hint else _OPTION
         # The notes of the round would be lost otherwise.
         sentences = [f"{error}{option}", *dict.fromkeys(this_round.notes)]

@@ -76,6 +76,17 @@ def test_a_wrong_setting_ends_the_run(label_counts: list[int]) -> None:
     assert "on_failure" not in str(error.value)
 
 
+def test_nodes_without_data_do_not_end_a_run_that_others_have_left() -> None:
+    """They may be all that is connected during an outage; the others come back."""
+    nodes = federation(registration_interval=1)
+    for node_id in (new := nodes.ids[9:]):
+        nodes.policies[node_id] = replace(nodes.policies[node_id], label_counts=lambda: [0] * 4)
+    nodes.play(1)
+    for number in (2, 3):
+        assert by_chance(nodes.play(number, new), set(), number=0)
+    assert not nodes.play(4).fallback
+
+
 def test_nodes_that_declined_are_not_selected() -> None:
     """Nodes that declined are left out even if fewer than K remain, until they answer again."""
     nodes = federation(registration_interval=1)

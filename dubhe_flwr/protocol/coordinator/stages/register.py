@@ -54,6 +54,7 @@ class Register(Awaiting):
         }
         add_up = partial(terms.vault.add_up, public, fields)
         context, answered, total = context.summed(add_up, vectors, report, "registered")
+        context = context.with_run(has_registered=True)
         if (remark := context.settings.remark(len(answered))) is not None:
             context = context.noted(remark)
         return context, RegisteredNodes(
