@@ -64,6 +64,8 @@ class StageReport:
         Replies that are dropped later, such as invalid ciphertexts, are included.
     aliases : mapping of int to str
         The names of the nodes in `lost`, where they are known.
+    error : str
+        The error with which most nodes answered, if any did.
     """
 
     stage: str
@@ -73,6 +75,7 @@ class StageReport:
     bytes_down: int
     bytes_up: int
     aliases: Mapping[int, str] = field(default_factory=dict)
+    error: str = ""
 
     @property
     def dropped(self) -> dict[str, int]:

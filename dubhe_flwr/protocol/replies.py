@@ -1,5 +1,6 @@
 """Parses the replies to a batch, and drops and counts those that cannot be used."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -23,12 +24,14 @@ def accept_replies(
     """
     accepted: dict[int, MessageT] = {}
     lost: dict[str, list[int]] = {}
+    errors: Counter[str] = Counter()
     bytes_up = 0
     for node_id in batch.requests:
         reply = replies.get(node_id)
         reason: str | None = "no reply"
         if isinstance(reply, NodeFailure):
             reason = DAYS_LIMIT if reply.at_daily_limit else ERROR_REPLY
+            errors[reply.reason] += 1
         elif reply is not None:
             try:
                 body: Any = read_reply(batch.header, reply)  # the header fixes the kind
@@ -47,6 +50,7 @@ def accept_replies(
         lost=lost,
         bytes_down=sum(map(wire_size, batch.fields.values())),
         bytes_up=bytes_up,
+        error=max(errors, key=errors.__getitem__, default=""),
     )
     return accepted, report
 

@@ -57,7 +57,7 @@ def test_unfit_replies_are_dropped_and_counted() -> None:
     }  # fmt: skip
     down = sum(map(wire_size, batch.fields.values()))
     size = wire_size(reply("one")) + wire_size(reply("nine"))
-    assert report == StageReport("hello", 10, 2, lost, down, size)
+    assert report == StageReport("hello", 10, 2, lost, down, size, error="boom")
 
 
 def test_replies_found_unusable_later_count_as_dropped() -> None:

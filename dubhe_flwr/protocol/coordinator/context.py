@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, NoReturn
 
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
-from dubhe_flwr.protocol.coordinator.dropped_replies import WAIT, dropped, remedy
+from dubhe_flwr.protocol.coordinator.dropped_replies import WAIT, reasons, remedy
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies, StageReport
 from dubhe_flwr.protocol.replies import alias_order
@@ -174,10 +174,8 @@ class Context:
             return
         needed = f"quorum={quorum}" if quorum >= least else f"the {least} needed"
         reports = self.round.reports
-        reasons = [f"{number} {reason}" for reason, number in dropped(reports).items()]
-        if num_ineligible:
-            reasons.append(f"eligible() left out {num_ineligible}")
-        lost = ", ".join(reasons) or "no reply was dropped"
+        left_out = [f"eligible() left out {num_ineligible}"] if num_ineligible else []
+        lost = ", ".join([*left_out, *reasons(reports)]) or "no reply was dropped"
         can_lower = quorum > max(least, self.settings.min_cohort)
         otherwise = f"{WAIT}, or lower quorum" if can_lower else WAIT
         self.give_up(

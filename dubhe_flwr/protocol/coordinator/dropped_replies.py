@@ -41,13 +41,15 @@ _REMEDIES: Final = {
 }
 
 
-def dropped(reports: Sequence[StageReport]) -> Counter[str]:
-    """Return how many replies of a round were dropped for each reason at each stage."""
+def reasons(reports: Sequence[StageReport]) -> list[str]:
+    """Return how many replies were dropped for each reason, and the last error of nodes."""
     found: Counter[str] = Counter()
     for report in reports:
         for reason, number in report.dropped.items():
             found[f"{reason} at {report.stage}"] += number
-    return found
+    errors = [report.error for report in reports if report.error]
+    counted = (f"{number} {reason}" for reason, number in found.items())
+    return [*counted, *(f"the last error was {error!r:.200}" for error in errors[-1:])]
 
 
 def remedy(reports: Sequence[StageReport]) -> str | None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Context
+from dubhe_flwr.protocol.coordinator.dropped_replies import reasons
 from dubhe_flwr.protocol.coordinator.stages.join import Join
 from dubhe_flwr.protocol.plan import ERROR_REPLY, NodeFailure, Replies, StageReport
 
@@ -44,7 +45,12 @@ def with_other_openers(context: Context, lost: Sequence[int]) -> tuple[Context, 
     names = context.named(lost)
     context = context.with_run(needs_other_committee=True)
     if not may_renew(context):
-        context.give_up(f"No sum can be opened; the last attempt failed because of {names}.", None)
+        why = ", ".join(reasons(context.round.reports[-1:]))
+        context.give_up(
+            f"No sum can be opened; the last attempt failed because of {names} ({why}); see the "
+            "logs of these nodes.",
+            None,
+        )
     return _renewed(
         context.noted(f"No sum can be opened because of {names}; all nodes register again.")
     )
