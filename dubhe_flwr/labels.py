@@ -17,9 +17,9 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
     ----------
     data : array_like of int, shape (M,), or a data set
         One label per sample, from 0 to C-1; a torch ``Dataset`` or ``DataLoader``; or a Flower
-        Datasets partition or its label column. A torch data set without ``targets``, ``labels`` or
-        two ``tensors``, or with a ``target_transform``, is read sample by sample; the second part
-        of each sample must be its label.
+        Datasets partition or its label column. A streaming data set, or a torch data set without
+        ``targets``, ``labels`` or two ``tensors``, or with a ``target_transform``, is read sample
+        by sample; the second part of each sample, or its column ``label``, must be its label.
     num_classes : int
         ``C``.
     label : str (default: "label")
@@ -89,7 +89,9 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
 
 def labels_of(data: Any, label: str) -> Any:
     """Return a data set's labels, or an array unchanged."""
-    if hasattr(data, "column_names"):  # Flower Datasets, whose transforms expect all columns
+    has_length = hasattr(data, "__len__")  # a streaming data set has none
+    # Flower Datasets, whose transforms expect all columns
+    if hasattr(data, "column_names") and has_length:
         return data.with_format(None)[label][:]
     if getattr(data, "target_transform", None) is None:
         for name in ("targets", "labels"):
@@ -114,8 +116,8 @@ def labels_of(data: Any, label: str) -> Any:
         return own[data.indices] if hasattr(data, "indices") else own
     if hasattr(data, "__array__") or isinstance(data, Sequence):
         return data[:] if isinstance(data, Sequence) else data  # much faster for a Column
-    each = (data[index] for index in range(len(data)))
-    return [own[label if isinstance(own, Mapping) else 1] for own in each]
+    samples = (data[index] for index in range(len(data))) if has_length else data
+    return [own[label if isinstance(own, Mapping) else 1] for own in samples]
 
 
 def _one_each(labels: NDArray[Any], data: Any) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 """Labels are counted in any kind of data set."""
 
 from collections import UserList
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, Subset, SubsetRandomSampler, TensorDataset
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+)
 
 from dubhe_flwr import count_labels
 from dubhe_flwr.errors import DataError
@@ -51,6 +58,15 @@ class Partition:
         return {"label": self.labels_, "fine": self.labels_[::-1]}[column]
 
 
+class Stream(IterableDataset[Any]):
+    """Like a streaming data set of Hugging Face, which has neither a length nor whole columns."""
+
+    column_names = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([{"image": None, "label": label} for label in LABELS])
+
+
 TENSORS = TensorDataset(torch.zeros(4, 2), torch.tensor(LABELS))
 
 
@@ -72,6 +88,8 @@ TENSORS = TensorDataset(torch.zeros(4, 2), torch.tensor(LABELS))
         Partition(LABELS),
         UserList(LABELS),  # a sequence that is no array, like a Column of Flower Datasets
         DataLoader(Partition(LABELS)),  # type: ignore[arg-type]
+        Stream(),
+        DataLoader(Stream()),
         pd.Series(LABELS, index=[7, 9, 9, 8]),
     ],
     ids=lambda data: type(data).__name__,
