@@ -37,7 +37,6 @@ from dubhe_flwr.adapter.wrapped import (
     StartCall,
     given_only,
     layers,
-    skips_training,
     training_all_nodes,
 )
 from dubhe_flwr.errors import SettingsError
@@ -187,8 +186,7 @@ class Selection(Selecting[Strategy], Strategy):
             messages = list(configure(plan.server_round, arrays, config, selected, *own, **named))
         selected.is_configuring = False  # a strategy may keep its Grid, and ask it in each round
         node_ids = [message.metadata.dst_node_id for message in messages]
-        given = plan.participants if messages or not skips_training(self.strategy) else ()
-        self.driver.training_begins(node_ids, given)
+        self.driver.training_begins(node_ids, plan.participants)
         return messages
 
     def aggregate_train(

@@ -29,6 +29,7 @@ _TRAINS_OTHERS: Final = (
     "dubhe: the wrapped strategy does not train exactly the selected clients; configure it to "
     "train every client that it receives"
 )
+_TRAINS_NONE: Final = "dubhe: the wrapped strategy trains no client in this round"
 _NOT_ASKED: Final = (
     "dubhe: round %s was NOT selected by Dubhe: it was not asked; if you override configure_train, "
     "configure_fit or start, call the overridden method, or self.configure_train"
@@ -170,9 +171,12 @@ class SelectionDriver:
     def training_begins(self, node_ids: Sequence[int], given: Sequence[int]) -> None:
         """Note who trains; planning ahead begins once these nodes' messages are pushed.
 
-        Warns once if the wrapped strategy does not train exactly the nodes that it was given.
+        Warns once if the wrapped strategy does not train exactly the nodes that it was given, but
+        it may skip rounds.
         """
-        if set(node_ids) != set(given):  # a node may get several messages
+        if not node_ids:
+            log(INFO, _TRAINS_NONE)
+        elif set(node_ids) != set(given):  # a node may get several messages
             warn_once(_TRAINS_OTHERS)
         self._ahead.expect(len(node_ids))
 

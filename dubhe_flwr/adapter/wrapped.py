@@ -191,11 +191,6 @@ def given_only(num_nodes: int) -> Iterator[None]:
         raise
 
 
-def skips_training(strategy: Any) -> bool:
-    """Return whether a Message API strategy only evaluates, since its fraction_train is 0."""
-    return any(vars(layer).get("fraction_train") == 0.0 for layer in layers(strategy))
-
-
 @contextmanager
 def training_all_nodes(strategy: Any, num_nodes: int) -> Iterator[None]:
     """Let a strategy train all the nodes it is given, unless it skips training by a fraction of 0.

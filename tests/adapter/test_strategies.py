@@ -281,7 +281,7 @@ def test_a_round_only_evaluates_if_the_fraction_of_training_nodes_is_0(
     TRAIN.run(strategy, grid, 1)
     assert "Federated training will be skipped" in caplog.text
     assert not grid.got("train")
-    assert "the wrapped strategy" not in caplog.text
+    assert "does not train exactly" not in caplog.text
 
 
 @in_both_apis
@@ -429,20 +429,31 @@ def test_the_wrapped_strategy_makes_the_instructions() -> None:
 
 
 @in_both_apis
-@pytest.mark.parametrize("number", [0, 3])
-def test_a_strategy_that_resamples_is_logged(
-    api: Api, number: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_strategy_that_resamples_is_logged(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     """Resampling is logged once, and the metrics have the number of clients that trained."""
     wrapped, method = api.wrapped(), "configure_fit" if api.is_fit else "configure_train"
     configure = getattr(wrapped, method)
-    setattr(wrapped, method, lambda *given: list(configure(*given))[:number])
+    setattr(wrapped, method, lambda *given: list(configure(*given))[:3])
     wrapped.strategy = "a name of its own"
     strategy = api.dubhe(wrapped, **PLAIN)
     api.run(strategy, api.grid(), 2)
     (told,) = [text for text in caplog.messages if "the wrapped strategy" in text]
     assert "does not train exactly the selected clients; configure it to train every" in told
-    assert strategy.driver.metrics.get("selection-clients", 0) == number
+    assert strategy.driver.metrics["selection-clients"] == 3
+
+
+@in_both_apis
+def test_a_strategy_may_skip_rounds(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    """It is not said to resample, but the log says that the selected clients do not train."""
+    wrapped, method = api.wrapped(), "configure_fit" if api.is_fit else "configure_train"
+    configure = getattr(wrapped, method)
+    setattr(wrapped, method, lambda *given: configure(*given) if given[0] % 2 else [])
+    strategy, grid = api.dubhe(wrapped, **PLAIN), api.grid()
+    with caplog.at_level("INFO", logger="flwr"):
+        api.run(strategy, grid)
+    (told,) = [text for text in caplog.messages if "the wrapped strategy" in text]
+    assert "trains no client in this round" in told
+    assert grid.got("train") == [sorted(chosen) for chosen in strategy.selected[::2]]
 
 
 def test_a_node_may_get_several_messages(caplog: pytest.LogCaptureFixture) -> None:
