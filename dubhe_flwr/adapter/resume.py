@@ -156,7 +156,7 @@ class Run:
         if self._directory and self._phase is Phase.KEPT and self.first and self.last is None:
             log(
                 WARNING,
-                "dubhe: the rounds of ServerConfig come on top of the %s already done in %s; use "
+                "dubhe: the app's rounds come on top of the %s already done in %s; use "
                 "num_rounds=strategy.rounds_left(N), where N counts the rounds of the whole run",
                 self.first,
                 self._directory.path,

@@ -103,7 +103,8 @@ class StartCall:
     """A call of a strategy's `start`, whose arguments can be read and replaced by Flower's names.
 
     An own version may have other arguments than Flower's, in another order and with other defaults.
-    If it has three or more, the first three may have other names: Grid, model, number of rounds.
+    The Grid is the first one; the model is the second of three or more. The number of rounds is the
+    only one with `rounds` in its name.
 
     Parameters
     ----------
@@ -123,7 +124,10 @@ class StartCall:
         own, usual = signature(start).parameters, signature(flowers).parameters
         kinds = {each.kind for each in own.values()}
         places = [name for name, each in own.items() if each.kind <= each.POSITIONAL_OR_KEYWORD]
-        other = dict(zip(usual, places[:3], strict=False)) if len(places) >= 3 else {}
+        other = dict(zip(usual, places[: 2 if len(places) >= 3 else 1], strict=False))
+        match [name for name in own if "rounds" in name]:
+            case [name]:
+                other["num_rounds"] = name
         if Parameter.VAR_POSITIONAL in kinds:
             places += list(usual)[len(places) :]
         known = usual.keys() if Parameter.VAR_KEYWORD in kinds else {*own, *places}

@@ -833,6 +833,34 @@ def test_a_custom_start_without_evaluate_fn(tmp_path: Path) -> None:
         start({"evaluate_fn": lambda _round, _arrays: None})
 
 
+def test_the_number_of_rounds_of_a_custom_start_has_rounds_in_its_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No other number is taken for it. The Grid comes first, and is known, whatever its name."""
+
+    class Day(OwnStart):
+        rounds = 1
+
+        def start(self, g: Any, model: Any, day: int, evaluate_fn: Any) -> Any:  # type: ignore[override]
+            super().start(g, model, self.rounds, evaluate_fn=evaluate_fn)
+            return day
+
+    class Short(OwnStart):
+        def start(self, g: Any, n_rounds: int) -> Any:  # type: ignore[override]
+            return super().start(g, ArrayRecord(MODEL), n_rounds)
+
+    grid = TRAIN.grid()
+    for _ in range(2):  # the second one resumes
+        strategy = TRAIN.dubhe(Day(), **PLAIN, checkpoint_dir=tmp_path)
+        assert strategy.start(grid, ArrayRecord(MODEL), 1, lambda *_: None) == 1
+    assert "the app's rounds come on top of the 1 already done" in caplog.text
+    strategy = TRAIN.dubhe(Short(), **PLAIN)
+    with caplog.at_level("INFO", logger="flwr"):
+        assert strategy.start(grid, 2) == (2, 60, "")
+    assert strategy.driver.run.last == 2
+    assert "is not Flower's own Grid" not in caplog.text
+
+
 def test_a_custom_start_keeps_its_own_arguments(tmp_path: Path) -> None:
     """They may come in another order than Flower's, with other defaults; it resumes all the same.
 
