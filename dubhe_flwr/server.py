@@ -97,9 +97,9 @@ class Selection(Selecting[Strategy], Strategy):
                 grid = client.grid
                 other = grid.other if isinstance(grid, NoticingGrid) else grid
                 client.grid = NoticingGrid(other, self.driver.pushed)
-        chosen = SelectedClients(present).within(client_manager)
         num_clients = len(present)
-        with given_only(num_clients), training_all_nodes(self.strategy, num_clients):
+        with given_only(num_clients) as asked, training_all_nodes(self.strategy, num_clients):
+            chosen = SelectedClients(present, asked).within(client_manager)
             configure: Any = self.strategy.configure_fit
             instructions: list[tuple[ClientProxy, FitIns]] = configure(
                 plan.server_round, parameters, chosen, *own, **named
@@ -170,9 +170,20 @@ def _clients_of(client_manager: ClientManager) -> dict[int, Any]:
 class SelectedClients(SimpleClientManager):
     """Gives a strategy all selected clients, however many it asks for."""
 
-    def __init__(self, clients: Sequence[ClientProxy]) -> None:
+    def __init__(self, clients: Sequence[ClientProxy], asked: Callable[[], None]) -> None:
         super().__init__()
         self.clients = {client.cid: client for client in clients}
+        self._asked = asked
+
+    def __len__(self) -> int:
+        """Return their number; raises `SettingsError` if the strategy waits for more."""
+        self._asked()
+        return super().__len__()
+
+    def all(self) -> dict[str, ClientProxy]:
+        """Return them by their cid; raises `SettingsError` if the strategy waits for more."""
+        self._asked()
+        return super().all()
 
     def wait_for(self, num_clients: int, timeout: int = 86400) -> bool:
         """Return at once, since no clients will be added."""

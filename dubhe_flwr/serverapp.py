@@ -16,7 +16,6 @@ from inspect import signature
 from logging import INFO
 from math import inf
 from numbers import Integral
-from time import monotonic
 from typing import Any, Final, cast
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -39,7 +38,6 @@ from dubhe_flwr.adapter.wrapped import (
     layers,
     training_all_nodes,
 )
-from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 from dubhe_flwr.protocol.log import warn_once
 
@@ -50,7 +48,6 @@ _NO_WEIGHTS: Final = (
     "dubhe: equal_weights has no effect: no reply has a metric %r; report it, or let the wrapped "
     "strategy weight clients equally"
 )
-_PATIENCE: Final = 20  # how often, and for how many seconds, a strategy may ask for its nodes
 _METHODS_OF_START: Final = (
     "configure_train",
     "aggregate_train",
@@ -179,12 +176,11 @@ class Selection(Selecting[Strategy], Strategy):
         plan = self.select(server_round, grid)
         if self.driver.is_skipped:
             return []
-        selected = _SelectedGrid(grid, plan.participants)
         num_nodes = len(plan.participants)
-        with given_only(num_nodes), training_all_nodes(self.strategy, num_nodes):
+        with given_only(num_nodes) as asked, training_all_nodes(self.strategy, num_nodes):
+            selected = _SelectedGrid(grid, plan.participants, asked)
             configure: Any = self.strategy.configure_train
             messages = list(configure(plan.server_round, arrays, config, selected, *own, **named))
-        selected.is_configuring = False  # a strategy may keep its Grid, and ask it in each round
         node_ids = [message.metadata.dst_node_id for message in messages]
         self.driver.training_begins(node_ids, plan.participants)
         return messages
@@ -262,23 +258,14 @@ class Dubhe(SelectingByDubhe[Strategy], Selection):
 class _SelectedGrid(ForwardingGrid):
     """Forwards everything to another Grid, but lists only the selected nodes."""
 
-    def __init__(self, grid: Grid, node_ids: Sequence[int]) -> None:
+    def __init__(self, grid: Grid, node_ids: Sequence[int], asked: Callable[[], None]) -> None:
         super().__init__(grid)
         self._node_ids = node_ids
-        self.is_configuring = True  # whether to ask again and again means to wait
-        self._begin = monotonic()
-        self._times_asked = 0
+        self._asked = asked
 
     def get_node_ids(self) -> Iterable[int]:
         """Return the selected nodes; raises `SettingsError` if the strategy waits for more."""
-        self._times_asked += 1
-        is_long = self._times_asked > _PATIENCE and monotonic() - self._begin > _PATIENCE
-        if self.is_configuring and is_long:
-            raise SettingsError(
-                "The wrapped strategy waits for more nodes than the "
-                f"{len(self._node_ids)} that are selected; sample no more than these in its "
-                "configure_train, or raise num_participants."
-            )
+        self._asked()
         return list(self._node_ids)
 
     def get_nodes(self) -> Any:

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import Parameter, signature
+from itertools import count
 from logging import WARNING
+from time import monotonic
 from traceback import walk_stack
 from typing import Any
 
@@ -27,6 +29,7 @@ _KEPT = frozenset(
     }
 )
 _MAY_BE_NONE = frozenset({"accountant", "initial_parameters"})
+_PATIENCE = 20  # how often, and for how many seconds, a strategy may ask for its nodes
 
 
 def layers(strategy: Any) -> list[Any]:
@@ -183,16 +186,32 @@ def min_available(strategy: Any) -> int:
 
 
 @contextmanager
-def given_only(num_nodes: int) -> Iterator[None]:
-    """Add to an error of the wrapped strategy that it was given only the selected nodes."""
+def given_only(num_nodes: int) -> Iterator[Callable[[], None]]:
+    """Add to an error of the wrapped strategy that it was given only the selected nodes.
+
+    Yields what to call whenever the strategy asks for its nodes or their number: it raises
+    `SettingsError` if the strategy waits for more.
+    """
+    begin, times, is_configuring = monotonic(), count(1), True
+
+    def asked() -> None:
+        is_long = next(times) > _PATIENCE and monotonic() - begin > _PATIENCE
+        if is_configuring and is_long:  # later, a strategy may ask once in each round
+            raise SettingsError(
+                f"The wrapped strategy waits for more nodes than the {num_nodes} that are "
+                "selected; let it sample no more than these, or raise num_participants."
+            )
+
     try:
-        yield
+        yield asked
     except Exception as error:
         error.add_note(
             f"dubhe: here, the wrapped strategy sees only the {num_nodes} selected nodes, and "
             "should train each of them; it need not sample."
         )
         raise
+    finally:
+        is_configuring = False
 
 
 @contextmanager

@@ -26,7 +26,6 @@ from flwr.client.mod import adaptiveclipping_mod, fixedclipping_mod
 from flwr.common import FitIns
 from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.compat.grid_client_proxy import GridClientProxy
-from flwr.serverapp.strategy import strategy_utils
 from supernodes import SuperNodes
 
 from dubhe_flwr.errors import QuorumError, SettingsError
@@ -169,7 +168,7 @@ def test_a_criterion_leaves_out_selected_clients() -> None:
     """The strategy gets all others, whatever number it asks for."""
     clients: Any = managed(FIT.grid()).all().values()
     criterion: Any = SimpleNamespace(select=lambda client: client.node_id % 2)
-    found = SelectedClients(clients).sample(99, criterion=criterion)
+    found = SelectedClients(clients, Mock()).sample(99, criterion=criterion)
     assert found == [client for client in clients if client.node_id % 2]
 
 
@@ -478,39 +477,33 @@ def test_an_error_of_the_wrapped_strategy_says_what_it_was_given(api: Api) -> No
     assert "sees only the 6 selected nodes" in found.value.__notes__[0]
 
 
+@in_both_apis
 def test_a_strategy_that_waits_for_other_nodes_ends_the_run(
-    monkeypatch: pytest.MonkeyPatch,
+    api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Flower's `sample_nodes` would wait without end; asking often, or slowly, is no waiting."""
-    seconds = [0.0]
-    monkeypatch.setattr("dubhe_flwr.serverapp.monotonic", lambda: seconds[0])
+    """It would wait without end; to ask often, slowly, or in each round is no waiting."""
+    seconds, kept = [0.0], list[Any]()
+    monkeypatch.setattr("dubhe_flwr.adapter.wrapped.monotonic", lambda: seconds[0])
 
-    def sleep(longer: float) -> None:
-        assert seconds[0] < 60
-        seconds[0] += longer
+    def asks(nodes: Any, times: int, pause: float) -> None:
+        for _ in range(times):
+            assert (nodes.num_available() if api.is_fit else len(nodes.get_node_ids())) == 6
+            seconds[0] += pause
 
-    monkeypatch.setattr(strategy_utils, "sleep", sleep)
+    def configured(server_round: int, *given: Any) -> Any:
+        kept.append(given[-1])
+        times, pause = {1: (100, 0.0), 2: (2, 100.0), 3: (50, 2.0)}[server_round]
+        asks(given[-1], times, pause)
+        return configure(server_round, *given)
 
-    class Own(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
-        def configure_train(self, *given: Any) -> Any:
-            self.kept = given[-1]
-            if given[0] == 1:
-                return super().configure_train(*given)
-            return strategy_utils.sample_nodes(given[-1], 7, 7)
-
-    wrapped = Own(fraction_evaluate=0.0)
-    TRAIN.run(TRAIN.dubhe(wrapped, **PLAIN), TRAIN.grid(), 1)
-    for _ in range(100):  # once in each round, on a Grid that the strategy keeps
-        sleep(0.5)
-        assert len(wrapped.kept.get_node_ids()) == 6
-    seconds[0] = 0
+    wrapped, method = api.wrapped(), "configure_fit" if api.is_fit else "configure_train"
+    configure = getattr(wrapped, method)
+    setattr(wrapped, method, configured)
+    strategy, grid = api.dubhe(wrapped, **PLAIN), api.grid()
+    api.run(strategy, grid, 2)
+    asks(kept[0], 50, 2.0)
     with pytest.raises(SettingsError, match="waits for more nodes than the 6 that are selected"):
-        TRAIN.run(TRAIN.dubhe(wrapped, **PLAIN), TRAIN.grid())
-    often, slowly = _SelectedGrid(TRAIN.grid(), [1]), _SelectedGrid(TRAIN.grid(), [1])
-    for _ in range(100):
-        often.get_node_ids()
-    sleep(100)
-    assert slowly.get_node_ids() == [1]
+        api.run(strategy, grid)
 
 
 def test_a_strategy_sees_the_names_of_the_selected_nodes() -> None:
@@ -518,7 +511,7 @@ def test_a_strategy_sees_the_names_of_the_selected_nodes() -> None:
     named: Any = SimpleNamespace(
         get_nodes=lambda: [SimpleNamespace(node_id=node_id, name="a") for node_id in (1, 2)]
     )
-    assert [node.name for node in _SelectedGrid(named, [2, 3]).get_nodes()] == ["a"]
+    assert [node.name for node in _SelectedGrid(named, [2, 3], Mock()).get_nodes()] == ["a"]
 
 
 @in_both_apis
