@@ -134,6 +134,8 @@ class Selection(Selecting[Strategy], Strategy):
     ) -> tuple[float, dict[str, Scalar]] | None:
         """Save the round's model, then have the wrapped strategy evaluate it."""
         server_round = self.driver.round_in_run(server_round)
+        if self.plan is None and server_round > self.driver.run.first + 1:
+            self.driver.check_asked(server_round)  # an app's own Server may not configure_fit
         self.driver.run.complete(server_round, parameters)
         evaluate: Callable[..., tuple[float, dict[str, Scalar]] | None] = self.strategy.evaluate
         return evaluate(server_round, parameters, *own, **named)

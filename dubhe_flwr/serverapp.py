@@ -103,7 +103,7 @@ class Selection(Selecting[Strategy], Strategy):
             self.driver.stop()
         is_running = isinstance(result, Awaitable | Iterator | AsyncIterator)  # an app's own start
         if num_left != 0 and run.plan is None and not is_running:
-            self.driver.was_not_asked(first + 1)
+            self.driver.check_asked(first + 1)
         if not isinstance(result, Result):  # an app's own start may return anything
             return cast("Result", result)
         _count_from(first, result)

@@ -191,16 +191,17 @@ class SelectionDriver:
         run.rounds_done = self.round_in_run(server_round)
         if run.plan is None:  # a new run has begun
             self._rounds.clear()
-        if run.rounds_done not in self._rounds:
-            self.was_not_asked(run.rounds_done)
-        participants, self.metrics = self._rounds.get(run.rounds_done, ((), {}))
+        self.check_asked(run.rounds_done)
+        participants, self.metrics = self._rounds[run.rounds_done]
         places = {node_id: place for place, node_id in enumerate(participants)}
         in_order = sorted(replies, key=lambda reply: places.get(node_id_of(reply), len(places)))
         return run.rounds_done, in_order
 
-    def was_not_asked(self, server_round: int) -> None:
-        """Log that a round took place without a selection."""
-        log(ERROR, _NOT_ASKED, server_round)
+    def check_asked(self, server_round: int) -> None:
+        """Log, once, if a round took place without a selection."""
+        if server_round not in self._rounds:
+            log(ERROR, _NOT_ASKED, server_round)
+            self._rounds[server_round] = (), {}
 
     def round_in_run(self, server_round: int) -> int:
         """Return the number within the run of a round as Flower counts it in this process."""

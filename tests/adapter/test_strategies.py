@@ -719,6 +719,19 @@ def test_methods_that_an_own_server_calls_select_too() -> None:
     assert strategy.aggregate(1, [], [])[1]["selection-clients"] == 0
 
 
+def test_an_own_server_that_does_not_let_dubhe_select_is_noticed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It may call neither configure_fit nor aggregate_fit, but it evaluates."""
+    strategy = FIT.dubhe(**PLAIN)
+    for server_round in range(4):
+        strategy.evaluate(server_round, initial_parameters())
+        if server_round == 2:
+            strategy.aggregate_fit(3, [], [])
+    told = [text.split(" was NOT selected")[0] for text in caplog.messages if "NOT" in text]
+    assert told == ["dubhe: round 2", "dubhe: round 3"]
+
+
 class Saved(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
     """Pickles itself, as an app does that keeps a strategy with its model."""
 
