@@ -165,6 +165,13 @@ class StartCall:
         return self._start(*self._given, **self._named)
 
 
+class _Unnoticed:
+    """Keeps other base classes, which may register their subclasses, from noticing one of ours."""
+
+    def __init_subclass__(cls) -> None:
+        pass
+
+
 def overriding(other: Any, methods: dict[str, Any]) -> Any:
     """Return an object that shares everything with another one, except for some methods."""
     kind = type(other)
@@ -173,7 +180,7 @@ def overriding(other: Any, methods: dict[str, Any]) -> Any:
         name: property(lambda _, own=own: own)  # type: ignore[misc]
         for name, own in methods.items()
     }
-    changed: Any = object.__new__(type(kind.__name__, (kind,), ours))
+    changed: Any = object.__new__(type(kind.__name__, (_Unnoticed, kind), ours))
     changed.__dict__ = vars(other)
     return changed
 

@@ -732,6 +732,24 @@ def test_an_own_server_that_does_not_let_dubhe_select_is_noticed(
     assert told == ["dubhe: round 2", "dubhe: round 3"]
 
 
+def test_a_strategy_may_register_its_subclasses() -> None:
+    """A class of ours under the same name would replace the app's own in its next run."""
+    known: dict[str, Any] = {}
+
+    class Registered(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
+        def __init_subclass__(cls, name: str) -> None:
+            known[name] = cls
+
+    class Own(Registered, name="own"):
+        def started(self, *given: Any) -> Any:
+            return self.start(*given)
+
+    strategy, grid = TRAIN.dubhe(known["own"](fraction_evaluate=0.0), **PLAIN), TRAIN.grid()
+    strategy.started(grid, ArrayRecord(MODEL), 1)
+    assert grid.got("train") == [sorted(strategy.selected[0])]
+    assert known == {"own": Own}
+
+
 class Saved(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
     """Pickles itself, as an app does that keeps a strategy with its model."""
 
