@@ -166,9 +166,12 @@ class StartCall:
 
 
 class _Unnoticed:
-    """Keeps other base classes, which may register their subclasses, from noticing one of ours."""
+    """Keeps the next base class from registering a subclass, or from closing a file in the end."""
 
     def __init_subclass__(cls) -> None:
+        pass
+
+    def __del__(self) -> None:
         pass
 
 

@@ -732,9 +732,10 @@ def test_an_own_server_that_does_not_let_dubhe_select_is_noticed(
     assert told == ["dubhe: round 2", "dubhe: round 3"]
 
 
-def test_a_strategy_may_register_its_subclasses() -> None:
-    """A class of ours under the same name would replace the app's own in its next run."""
+def test_a_strategy_may_register_its_subclasses_and_close_what_it_opened() -> None:
+    """A class of ours would replace the app's own in its next run, and each object close a file."""
     known: dict[str, Any] = {}
+    closed = Mock()
 
     class Registered(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
         def __init_subclass__(cls, name: str) -> None:
@@ -744,10 +745,14 @@ def test_a_strategy_may_register_its_subclasses() -> None:
         def started(self, *given: Any) -> Any:
             return self.start(*given)
 
+        def __del__(self) -> None:
+            closed()
+
     strategy, grid = TRAIN.dubhe(known["own"](fraction_evaluate=0.0), **PLAIN), TRAIN.grid()
     strategy.started(grid, ArrayRecord(MODEL), 1)
     assert grid.got("train") == [sorted(strategy.selected[0])]
     assert known == {"own": Own}
+    assert not closed.called
 
 
 class Saved(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
