@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from threading import Barrier, Lock, get_ident
+from threading import Barrier, Lock
 from time import sleep
 from typing import Any
 
@@ -15,9 +15,10 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
+from dubhe_flwr.adapter.messages import message_type
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.errors import QuorumError, SettingsError
-from dubhe_flwr.rules import Paper, Prices
+from dubhe_flwr.rules import Prices
 from dubhe_flwr.serverapp import Dubhe
 from dubhe_flwr.simulation import InProcessGrid, run_in_process
 
@@ -28,15 +29,16 @@ def counting_app() -> ClientApp:
 
     @app.query()
     def query(message: Message, context: Context) -> Message:
-        config = message.content.config_records["config"]
+        config: Any = message.content.config_records["config"]
         if config.get("raise"):
             raise RuntimeError("as told")
         if config.get("forget"):
             return None  # type: ignore[return-value]
+        config["list"].pop()
         calls = context.state.metric_records.setdefault("calls", MetricRecord({"number": 0}))
         calls["number"] = int(calls["number"]) + 1  # type: ignore[arg-type]
-        answer = ConfigRecord({**calls, **context.node_config, **context.run_config})
-        return Message(RecordDict({"answer": answer}), reply_to=message)
+        told = ConfigRecord({**context.node_config, **context.run_config, **config})
+        return Message(RecordDict({"calls": calls, "told": told}), reply_to=message)
 
     return app
 
@@ -53,39 +55,17 @@ def ask(grid: Grid, *node_ids: int, **config: Any) -> list[Message]:
 
 
 def test_every_node_has_its_own_context() -> None:
-    """A node has a partition, the run config, and a state that lasts from message to message."""
+    """A node has a partition, the run config, and a state that lasts from message to message.
+
+    What one side changes in a record, or in a list, reaches no other side, as on a network.
+    """
     grid = InProcessGrid(counting_app(), 2, run_config={"lr": 0.1})
-    first, second = grid.get_node_ids()
-    replies = [*ask(grid, first, second), *ask(grid, first)]
-    usual = {"num-partitions": 2, "lr": 0.1}
-    assert [dict(reply.content.config_records["answer"]) for reply in replies] == [
-        {"number": 1, "partition-id": 0, **usual},
-        {"number": 1, "partition-id": 1, **usual},
-        {"number": 2, "partition-id": 0, **usual},
-    ]
-
-
-def test_a_message_shares_nothing_with_its_sender() -> None:
-    """What one side changes in a record, or in a list, reaches no other side, as on a network."""
-    app = ClientApp()
-
-    @app.query()
-    def query(message: Message, context: Context) -> Message:
-        layers: Any = message.content.config_records["config"]["layers"]
-        layers.pop()
-        own = context.state.metric_records.setdefault("own", MetricRecord({"number": 1}))
-        answer = ConfigRecord({"left": len(layers)})
-        return Message(RecordDict({"own": own, "answer": answer}), reply_to=message)
-
-    grid = InProcessGrid(app, 3)
-    content = RecordDict({"config": ConfigRecord({"layers": [1, 2, 3]})})
-    for _ in range(2):
-        sent = [Message(content, node_id, "query") for node_id in grid.get_node_ids()]
-        for reply in grid.send_and_receive(sent):
-            assert reply.content["answer"]["left"] == 2
-            own = reply.content.metric_records["own"]
-            assert own["number"] == 1
-            own["number"] = 5
+    for number in (1, 2):
+        for partition, reply in enumerate(ask(grid, *grid.get_node_ids(), list=[1, 2, 3])):
+            usual = {"num-partitions": 2, "lr": 0.1, "list": [1, 2]}
+            assert reply.content["told"] == ConfigRecord({"partition-id": partition, **usual})
+            assert reply.content["calls"]["number"] == number
+            reply.content.metric_records["calls"]["number"] = 5
 
 
 def test_node_ids_are_random() -> None:
@@ -103,7 +83,7 @@ def test_a_mistake_of_the_app_becomes_an_error_reply() -> None:
     assert "as told" in str(raised.error.reason)
     assert lost.has_error()
     assert ask(grid, node_id, forget=True)[0].has_error()
-    assert not ask(grid, node_id)[0].has_error()
+    assert not ask(grid, node_id, list=[1])[0].has_error()
 
 
 @pytest.mark.parametrize("simulation", [None, "plain"])
@@ -123,47 +103,30 @@ def test_repeated_warnings_are_logged_once(
 
 
 def test_nodes_register_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes encrypt in parallel but train one at a time, whichever thread sends the messages."""
+    """Nodes encrypt in parallel, but train or read labels one at a time, whichever thread sends."""
     app, meeting, busy = ClientApp(), Barrier(2, timeout=10), Lock()
     monkeypatch.setattr("dubhe_flwr.simulation.grid.cpu_count", lambda: 2)
 
     def answer(message: Message, _context: Context) -> Message:
-        if message.metadata.message_type == "train":
+        if message.metadata.message_type == message_type("register"):
+            meeting.wait()
+        else:
             assert busy.acquire(blocking=False)
             sleep(1e-3)
             busy.release()
-        else:
-            meeting.wait()
         return Message(RecordDict(), reply_to=message)
 
-    app.evaluate("dubhe_register")(answer)
+    for stage in ("register", "join", "participate"):
+        app.evaluate(f"dubhe_{stage}")(answer)
     app.train()(answer)
     grid = InProcessGrid(app, 4)
     ids = list(grid.get_node_ids())
-    for kind, k in (("evaluate.dubhe_register", 1), ("train", 4)):
+    one_at_a_time = (message_type("join"), message_type("participate"), "train")
+    for kind, k in ((message_type("register"), 1), *((kind, 4) for kind in one_at_a_time)):
         messages = [Message(RecordDict(), dst_node_id=n, message_type=kind) for n in ids]
         with ThreadPoolExecutor() as pool:  # as Flower's own Server does
             replies = [*chain(*pool.map(grid.send_and_receive, (messages[i::k] for i in range(k))))]
         assert [reply.metadata.src_node_id for reply in replies if not reply.has_error()] == ids
-
-
-def test_the_apps_own_functions_run_in_one_thread() -> None:
-    """The owner's functions may share a random generator, so calls come in a fixed order."""
-    threads = set()
-
-    def label_counts(_context: Context) -> list[int]:
-        threads.add(get_ident())
-        return [5, 1]
-
-    def willing(_context: Context, _server_round: int) -> bool:
-        threads.add(get_ident())
-        return True
-
-    app = ClientApp()
-    register_dubhe(app, label_counts, willing=willing, min_key_bits=512)
-    strategy = Dubhe(FedAvg(), num_participants=3, rule=Paper((1, 2)), key_bits=512)
-    assert strategy.select(1, InProcessGrid(app, 8))
-    assert threads == {get_ident()}
 
 
 MOD = DubheMod(lambda _context: [1, 2])
