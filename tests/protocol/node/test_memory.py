@@ -50,14 +50,6 @@ def test_a_repr_shows_no_secret(holder: object) -> None:
     assert repr(holder) == str(holder) == f"{type(holder).__name__}(<hidden>)"
 
 
-def test_epochs_are_remembered_whole() -> None:
-    """An id matches only at its own position, not across two ids."""
-    first, second = bytes(range(16)), bytes(range(16, 32))
-    memory = replace(MEMORY, epochs=first + second)
-    assert memory.remembers(first)
-    assert not memory.remembers((first + second)[8:24])
-
-
 def spent_by(
     counts: tuple[int, ...], spent: float, probability: float, taken_at: float
 ) -> LabelBudget:
@@ -85,7 +77,10 @@ def test_a_ledger_carries_what_other_runs_spent() -> None:
 
 
 def test_a_ledger_remembers_the_latest_epochs() -> None:
-    """It has the largest number answered in each, whichever run was answered last."""
+    """It has the largest number answered in each, whichever run was answered last.
+
+    An id matches only at its own position, not across two ids.
+    """
     ledger = Ledger()
     for number in range(REMEMBERED_EPOCHS + 2):
         memory = Memory(sequence=number, epochs=number.to_bytes(16))
@@ -105,6 +100,7 @@ def test_a_ledger_remembers_the_latest_epochs() -> None:
     for epoch in after.last_answered():
         assert MEMORY.with_ledger(after).remembers(epoch)
         assert Memory().with_ledger(after).remembers(epoch)
+    assert not MEMORY.remembers(MEMORY.epochs[8:24])
     assert MEMORY.with_ledger(after).epoch == MEMORY.epoch
 
 
@@ -187,13 +183,3 @@ def test_labels_have_at_most_three_probabilities(share: float) -> None:
             taken.append(num_sums)
     assert taken == ([1, 5, 25] if share == 1 / 36 else [1, 5])
     assert budget.is_spent(share)
-
-
-def test_a_spent_budget_has_room_for_no_sum() -> None:
-    """Once the budget is spent, no sum fits, however little it costs."""
-    budget = LabelBudget()
-    for _ in range(4):
-        assert not budget.is_spent(1 / 4)
-        budget = budget.charged(1 / 4)
-    assert all(map(budget.is_spent, (1 / 4, 1 / 64)))
-    assert not budget.is_spent(0.0)
