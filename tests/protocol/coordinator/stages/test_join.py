@@ -1,7 +1,7 @@
 """Tests of the stage `join`: who is asked, who joins, and who stays out."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,30 +10,16 @@ from protocol.nodes import Exchanges, set_policy
 from protocol.server import Nodes, alter, asked, federation, lost, report_of, wills, without
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.rules import Prices
-
-_WITH_STATE: Final = {"appoint", "register"}
 
 
-@pytest.mark.parametrize("rule", [{}, {"rule": Prices()}], ids=["paper", "prices"])
-def test_a_round_costs_the_same_however_many_nodes_there_are(rule: dict[str, Any]) -> None:
-    """With 600 or 60 connected nodes, each exchange has the same messages and bytes.
-
-    But with prices, the state with which the second epoch begins is longer after more sums.
-    """
+def test_a_round_costs_the_same_however_many_nodes_there_are() -> None:
+    """With 600 or 60 connected nodes, each exchange has the same messages and bytes."""
     costs = []
     for num_nodes in (60, 600):
-        nodes = federation(num_nodes, max_registered=60, registration_interval=2, tries=2, **rule)
+        nodes = federation(num_nodes, max_registered=60, registration_interval=2, tries=2)
         for row, node_id in enumerate(nodes.ids):
             set_policy(nodes, node_id, alias=f"{row:05}")
-        spent = [
-            (plan.server_round, r.stage, r.sent, r.accepted)
-            + (() if rule and r.stage in _WITH_STATE else (r.bytes_down, r.bytes_up))
-            for plan in nodes.rounds(1, 3)
-            for r in plan.stages
-        ]
-        # The number of exchanges depends on the nodes, the cost of each exchange does not.
-        costs.append(set(spent))
+        costs.append([plan.stages for plan in nodes.rounds(1, 3)])
         assert (len(nodes.memories) > 60) == (num_nodes > 60)
     assert costs[0] == costs[1]
 
@@ -69,26 +55,18 @@ def test_a_copied_public_key_is_dropped() -> None:
 
 
 def test_a_node_cannot_take_another_nodes_alias() -> None:
-    """It gets the alias with its id appended, whichever id is smaller; nobody is pushed out."""
+    """It gets the alias with its id appended, whichever id is smaller; nobody is pushed out.
+
+    Two nodes may swap aliases, and a node may take the alias of a silent one.
+    """
     nodes = federation(registration_interval=1)
     nodes.play(1)
-    alter(nodes, "join", lambda reply: {**reply, "alias": "7"}, nodes.ids[:1] + nodes.ids[9:])
-    assert report_of(nodes.play(2), "join").dropped == {}
-    aliases = nodes.state.run.aliases
-    assert len(set(aliases.values())) == len(nodes.ids)
-    assert [aliases[n] for n in nodes.ids[7:10:2]] == ["7", f"7 (id {nodes.ids[9]})"]
-
-
-def test_an_alias_is_free_once_its_node_uses_another() -> None:
-    """Two nodes swap aliases, and one takes the alias of a silent node."""
-    nodes = federation(registration_interval=1)
-    nodes.play(1)
-    for row, alias in ((2, "3"), (3, "2"), (9, "7")):
+    for row, alias in ((0, "7"), (9, "7"), (2, "3"), (3, "2"), (4, "5")):
         set_policy(nodes, nodes.ids[row], alias=alias)
-    alter(nodes, "join", lost, nodes.ids[7:8])
-    nodes.play(2)
-    aliases = nodes.state.run.aliases
-    assert [aliases[nodes.ids[row]] for row in (2, 3, 9)] == ["3", "2", "7"]
+    alter(nodes, "join", lost, nodes.ids[5:6])
+    assert report_of(nodes.play(2), "join").dropped == {"no reply": 1}
+    found = [nodes.state.run.aliases[nodes.ids[row]] for row in (2, 3, 4, 7, 0, 9)]
+    assert found == ["3", "2", "5", "7", *(f"7 (id {nodes.ids[row]})" for row in (0, 9))]
 
 
 def test_a_node_without_a_number_of_samples_stays_out_of_a_weighted_epoch() -> None:
