@@ -45,8 +45,15 @@ EXAMPLE = Example(True, 1, 0.5, "a", b"b", (3, 4), (0.25,), Inner(5))
     ],
 )
 def test_round_trip(message: Example) -> None:
-    """Every message comes back as it was, with the largest and the smallest number as well."""
-    assert decode(Example, encode(message)) == message
+    """Every message comes back as it was, with the largest and the smallest number as well.
+
+    There must be exactly as many other fields as the caller says.
+    """
+    fields = {**encode(message), "epoch": b""}
+    assert decode(Example, fields, num_others=1) == message
+    for num_others in (0, 2):
+        with pytest.raises(MalformedMessageError, match="unknown"):
+            decode(Example, fields, num_others)
 
 
 @pytest.mark.parametrize(
@@ -56,29 +63,25 @@ def test_round_trip(message: Example) -> None:
         *(("flag", 1), ("number", True), ("number", 1.0), ("share", 1), ("name", b"a")),
         *(("number", 2**63), ("number", -(2**63) - 1)),
         pytest.param("number", 10**5000, id="number of 5000 digits"),
-        *(("data", "b"), ("data", bytearray(b"b"))),
+        *(("data", "swordfish"), ("data", bytearray(b"b"))),
         *(("whole-numbers", (3, 4)), ("whole-numbers", bytes(7)), ("shares", bytes(9))),
         *(("whole-numbers", bytearray(8)), ("some-numbers", bytes(7)), ("some-numbers", [])),
         *(("inner-one.number", "5"), ("inner-two.number", "5"), ("inner-two.note", "alone")),
     ],
 )
 def test_a_value_of_another_type_is_refused(name: str, value: object) -> None:
-    """Types are exact: no bool for an int, no int for a float, and 64 bits for an int."""
+    """Types are exact: no bool for an int, no int for a float, and 64 bits for an int.
+
+    A refusal never quotes the value: it may be a secret.
+    """
     fields: dict[str, object] = {**encode(EXAMPLE), name: value}
-    with pytest.raises(MalformedMessageError):
+    with pytest.raises(MalformedMessageError) as refused:
         decode(Example, fields)
+    assert "swordfish" not in str(refused.value)
     if value is None:  # missing
         del fields[name]
         with pytest.raises(MalformedMessageError, match=name):
             decode(Example, fields)
-
-
-@pytest.mark.parametrize("name", ["whole_numbers", "inner-one", "inner-two.notes", 7, ("x",)])
-def test_an_unknown_field_is_refused(name: object) -> None:
-    """A field with an unknown name, or a name that is not a string, is refused."""
-    fields: dict[Any, Any] = {**encode(EXAMPLE), name: 1}
-    with pytest.raises(MalformedMessageError, match="unknown"):
-        decode(Example, fields)
 
 
 @pytest.mark.parametrize(
@@ -98,26 +101,9 @@ def test_a_value_has_a_maximal_length(name: str, longest: int, unit: Any) -> Non
         decode(Example, {**fields, name: unit * (longest + 1)})
 
 
-def test_errors_quote_no_value() -> None:
-    """A refusal says which field, never what was in it: it may be a secret."""
-    with pytest.raises(MalformedMessageError) as refusal:
-        decode(Example, {**encode(EXAMPLE), "data": "swordfish"})
-    assert "'data' is not of type bytes" in str(refusal.value)
-    assert "swordfish" not in str(refusal.value)
-
-
 def test_wire_size_counts_names_and_values() -> None:
     """A number is eight bytes, a bool one, text its UTF-8 form."""
     assert wire_size({"a": True}) == 2
     assert wire_size({"ab": 7}) == wire_size({"ab": 0.5}) == 10
     assert wire_size({"a": b"123", "b": "é€"}) == 4 + 6
     assert wire_size({"a": "\ud800"}) == 2
-
-
-def test_other_fields_must_be_announced() -> None:
-    """The fields must be exactly those announced, neither more nor fewer."""
-    fields = {**encode(EXAMPLE), "epoch": b"", "stage": ""}
-    assert decode(Example, fields, num_others=2) == EXAMPLE
-    for num_others in (0, 1, 3):
-        with pytest.raises(MalformedMessageError, match="unknown"):
-            decode(Example, fields, num_others)
