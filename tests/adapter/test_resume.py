@@ -188,12 +188,26 @@ def encrypted(api: Api) -> list[list[int]]:
     return selected
 
 
-@pytest.mark.parametrize("before", ["the same nodes", "other nodes", "nodes of a killed run"])
+@pytest.mark.parametrize(
+    ("simulation", "before"),
+    [
+        ("encrypted", "the same nodes"),
+        ("plain", "other nodes"),
+        ("encrypted", "nodes of a killed run"),
+    ],
+)
 def test_a_second_run_begins_anew(
-    api: Api, before: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    api: Api,
+    simulation: str,
+    before: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It uses nothing of the one before, even if the nodes remember: all nodes register."""
-    strategy, grid = api.dubhe(), api.grid(num_nodes=FEW)
+    """It uses nothing of the one before, even if the nodes remember: all nodes register.
+
+    A simulation in the clear selects the same clients, and sends only join requests.
+    """
+    strategy, grid = api.dubhe(simulation=simulation), api.grid(num_nodes=FEW)
     if before == "nodes of a killed run":
         with monkeypatch.context() as patch:
             patch.setattr(Determine, "take", Mock(side_effect=Killed))
@@ -205,7 +219,11 @@ def test_a_second_run_begins_anew(
         strategy.strategy.initial_parameters = initial_parameters()
     strategy.plans.clear()
     caplog.clear()
-    api.run(strategy, api.grid(num_nodes=FEW) if before == "other nodes" else grid, 3)
+    grid = api.grid(num_nodes=FEW) if before == "other nodes" else grid
+    api.run(strategy, grid, 3)
+    assert "this strategy starts again, so all nodes register again" in caplog.text
+    asked = [kind for kind, _ in grid.batches if "dubhe" in kind]
+    assert (asked == ["evaluate.dubhe_join"]) == (simulation == "plain")
     assert strategy.selected == encrypted(api)
     assert strategy.plans[0].stages[0].stage == "join"
     assert "refused" not in caplog.text
@@ -286,22 +304,6 @@ def test_a_killed_server_app_resumes_every_time(
     assert CheckpointDirectory(tmp_path).open()["state"]["round"] == NUM_ROUNDS
 
 
-def test_a_subclass_sees_the_round_of_the_whole_run(api: Api, tmp_path: Path) -> None:
-    """Its methods get Flower's number, which begins at 1 again; `rounds_done` goes on."""
-    configure = "configure_fit" if api.is_fit else "configure_train"
-    seen: list[tuple[int, int]] = []
-
-    def watch(self: Any, server_round: int, *given: Any, **named: Any) -> Any:
-        seen.append((server_round, self.rounds_done + 1))
-        return getattr(super(type(self), self), configure)(server_round, *given, **named)
-
-    for num_rounds in (2, 3):
-        strategy = api.dubhe(**ANEW, checkpoint_dir=tmp_path)
-        strategy.__class__ = type("Own", (type(strategy),), {configure: watch})
-        api.run(strategy, api.grid(), num_rounds)
-    assert seen == [(1, 1), (2, 2), (1, 3)]
-
-
 def test_a_full_disk_does_not_end_the_run(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -349,21 +351,3 @@ def test_a_run_of_the_other_api_is_refused(api: Api, tmp_path: Path) -> None:
     other.run(other.dubhe(**ANEW, checkpoint_dir=tmp_path), other.grid(), 1)
     with pytest.raises(CheckpointError, match="began in Flower's other API; resume it there"):
         api.run(api.dubhe(**ANEW, checkpoint_dir=tmp_path), api.grid(), 2)
-
-
-def test_a_simulation_in_the_clear_selects_as_one_under_encryption(
-    api: Api, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A plain simulation sends only join requests; a second run begins with new nodes."""
-    selected = []
-    for simulation in ("encrypted", "plain"):
-        strategy = api.dubhe(simulation=simulation, registration_interval=1)
-        grids = [api.grid(num_nodes=FEW) for _ in range(2)]
-        for grid in grids:
-            api.run(strategy, grid, 2)
-        selected.append(strategy.selected)
-    assert len(selected[0]) == 4
-    assert selected[0] == selected[1]
-    asked = [[kind for kind, _ in grid.batches if "dubhe" in kind] for grid in grids]
-    assert asked == [["evaluate.dubhe_join"] * 2] * 2
-    assert caplog.text.count("this strategy starts again, so all nodes register again") == 2
