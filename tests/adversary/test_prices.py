@@ -711,12 +711,6 @@ class TestTheBudget:
         assert labels_enter(8, 2, 2, 1)
         assert labels_enter(7, 1, 1, 1) == forgets
 
-    def test_below_twelve_volunteers_no_label_enters_a_sum(self) -> None:
-        """A node tells noise alone."""
-        population = Population(FRAME, 19, K, 19)
-        told = [Prices().contribution(Own(row, rng=generator(3)), population) for row in COUNTS[:2]]
-        assert np.array_equal(told[0], told[1])
-
     @pytest.mark.parametrize("weight", [0.25, 1.0, 4.0])
     @pytest.mark.parametrize(("continues", "most"), [(False, 0.4), (True, 1.0)])
     def test_no_sum_costs_more_than_the_bound_says(

@@ -6,7 +6,6 @@ import shlex
 import signal
 import stat
 import subprocess
-import time
 from importlib import import_module
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import typer
 import yaml
 from cryptography import x509
 from deployment import Credentials, Processes, Shelf
-from deployment.processes import counting, wait_for
+from deployment.processes import wait_for
 
 APP = Path(__file__).parents[2] / "apps" / "deployment"
 LONG = "import time; time.sleep(600)"
@@ -94,17 +93,6 @@ def test_waiting_for_a_line_in_a_log(tmp_path: Path) -> None:
     processes.start("failed", "python", "-c", "raise ValueError('no port')")
     with pytest.raises(RuntimeError, match=r"failed has ended: (?s:.*)no port"):
         wait_for(lambda: processes.has_said("failed", "SuperNode ID"), 60, "it is connected")
-
-
-def test_silent_work_reports_the_elapsed_time() -> None:
-    """The elapsed time is shown until the work ends, so that it does not look stuck."""
-    said = list[str]()
-    with counting(said.append, every=0.01):
-        wait_for(lambda: len(said) >= 2, 60, "two lines")
-    number = len(said)
-    assert said[0] == "... 0 s so far"
-    time.sleep(0.05)
-    assert len(said) == number
 
 
 def test_the_compose_file_fits_the_installed_flower() -> None:

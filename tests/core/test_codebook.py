@@ -1,27 +1,14 @@
 """Tests of the ranking of class sets."""
 
-from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
 import pytest
-from vectors import reference
 
 from dubhe_flwr.core.codebook import Category, Codebook
 from dubhe_flwr.errors import SettingsError
 
 PAPER = Codebook((1, 2, 10))
-
-
-@pytest.mark.parametrize("num_classes", range(2, 8))
-def test_order_equals_listed_combinations(num_classes: int) -> None:
-    """With few classes, slots follow the listed class sets, for every reference set."""
-    middle = range(1, num_classes)
-    for sizes in chain.from_iterable(combinations(middle, k) for k in range(num_classes)):
-        codebook = Codebook((*sizes, num_classes))
-        listed = reference.codebook(codebook.reference_set)
-        assert codebook.length == len(listed)
-        assert [codebook.rank(category) for category in listed] == list(range(len(listed)))
 
 
 def test_reference_set_is_a_set() -> None:
