@@ -224,28 +224,22 @@ def test_an_interrupted_run_plans_no_further(api: Api) -> None:
 def test_a_late_plan_says_what_it_waits_for(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log names the round that waits, and the exchange that it waits for."""
-    late = api.dubhe().driver._ahead
+    """The log names the round that waits, and the exchange that it waits for.
+
+    A round that is already planned neither waits nor speeds up the next round's exchanges.
+    """
+    late, planned = api.dubhe().driver._ahead, PlannedRound(Plan(5, (), ()), None)
     late._is_running, late._waits_for = True, "8 nodes have answered join"
+    hurry = Mock(side_effect=late._pacing.hurry)
+    monkeypatch.setattr(late._pacing, "hurry", hurry)
     monkeypatch.setattr(ahead, "_SILENT_SECONDS", 0.0)
-    planned = PlannedRound(Plan(5, (), ()), None)
 
     class Arrives(logging.Handler):
         def emit(self, _record: logging.LogRecord) -> None:
-            late._keep(5, None, {5: planned})
+            late._keep(6, None, {5: planned, 6: planned})
 
     monkeypatch.setattr(logging.getLogger("flwr"), "handlers", [Arrives()])
     caplog.clear()
-    assert late.take(5) is planned
+    assert late.take(5) is late.take(6) is planned
+    hurry.assert_called_once()
     assert caplog.messages == ["dubhe: round 5 waits until 8 nodes have answered join"]
-
-
-def test_only_a_round_that_waits_hurries(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A round that is already planned does not speed up the next round's exchanges."""
-    planner, planned = api.dubhe().driver._ahead, PlannedRound(Plan(5, (), ()), None)
-    hurry = Mock(side_effect=planner._pacing.hurry)
-    monkeypatch.setattr(planner._pacing, "hurry", hurry)
-    planner._keep(5, None, {5: planned})
-    planner._is_running = True
-    assert planner.take(5) is planned
-    hurry.assert_not_called()
