@@ -92,29 +92,21 @@ def test_training_gets_a_head_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_timeout_begins_with_the_next_round() -> None:
-    """A node that trains is not late, however long its training takes."""
-    paced, seen = Pacing(timeout=1e-9), list[bool]()
+    """A node that trains is not late, however long its training takes.
 
-    def send(_batch: Batch, is_over: Callable[[], bool]) -> Replies:
-        seen.extend((is_over(), is_over()))
-        paced.training_begins(training((), server_round=2))
-        seen.extend((is_over() or is_over(), is_over()))
-        return {}
-
-    paced.training_begins(training([0]))
-    paced.send(JOIN, send)
-    assert seen == [False, False, True, True]
-
-
-def test_the_timeout_begins_at_once_if_a_round_waits() -> None:
-    """If training is over, no other round begins before the batch is answered."""
+    If a round waits, training is over, and no other round begins before the batch is answered.
+    """
     paced, seen = Pacing(timeout=1e-9), list[bool]()
 
     def send(_batch: Batch, is_over: Callable[[], bool]) -> Replies:
         seen.append(is_over() or is_over())
+        paced.training_begins(training((), server_round=2))
+        seen.append(is_over() or is_over())
         return {}
 
+    paced.training_begins(training([0]))
+    paced.send(JOIN, send)
     with paced.hurry():
         paced.send(JOIN, send)
     paced.send(JOIN, send)
-    assert seen == [True, False]
+    assert seen == [False, True, True, True, False, False]

@@ -127,27 +127,23 @@ def test_a_lying_sealer_costs_an_epoch(lie: Any, determination: Tries) -> None:
     assert is_warm(nodes)
 
 
-def test_members_vouch_for_the_last_prices() -> None:
-    """If a server names an unknown epoch, a lying first member cannot invent its prices."""
-    nodes = real_nodes()
-    run = replace(nodes.state.run, continued=bytes(16), settled=frozenset(nodes.ids))
-    nodes.state = replace(nodes.state, run=run)
-    batch = nodes.until(Stage.APPOINT)
-    assert len(batch.requests) == 3
-    for node_id, request in batch.fields.items():
-        with pytest.raises(RefusedError, match="did not settle in the last registration period"):
-            nodes.handle(node_id, request)
+@pytest.mark.parametrize("names", ["an unknown epoch", "another target"])
+def test_members_vouch_for_the_last_prices(names: str) -> None:
+    """A lying first member cannot invent the prices of an epoch that no member knows.
 
-
-def test_the_last_prices_are_worth_nothing_under_other_settings() -> None:
-    """A server that changes the target after an epoch has to start the next one afresh."""
+    A server that changes the target after an epoch has to start the next one afresh.
+    """
     nodes = real_nodes(pinned=False)
     nodes.play(1)
-    other = Prices(target="own").to_json()
+    changes: dict[str, Any] = {"rule-settings": Prices(target="own").to_json()}
+    if names == "an unknown epoch":
+        changes = {"continues": bytes(16)}
     nodes.alter_request = lambda stage, _node, request: (
-        {**request, "rule-settings": other} if stage == Stage.JOIN else request
+        {**request, **changes} if stage == Stage.JOIN else request
     )
-    for node_id, request in nodes.until(Stage.APPOINT, 2).fields.items():
+    batch = nodes.until(Stage.APPOINT, 2)
+    assert len(batch.requests) == 3
+    for node_id, request in batch.fields.items():
         with pytest.raises(RefusedError, match="did not settle in the last registration period"):
             nodes.handle(node_id, request)
 
