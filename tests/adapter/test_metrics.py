@@ -116,17 +116,16 @@ def test_on_selection_may_be_a_method() -> None:
         Own(TRAIN.wrapped(), **SELECTION, on_selection=strategy.on_selection)
 
 
-def test_on_selection_must_be_a_function() -> None:
-    """The error shows an example of such a function."""
-    for given in ("print", lambda _plan: None):
-        with pytest.raises(SettingsError, match="on_selection must be a function of a Plan"):
-            TRAIN.ours.Dubhe(TRAIN.wrapped(), num_participants=3, on_selection=given)
+def test_on_selection_must_be_a_function_that_returns_numbers() -> None:
+    """Names, and numpy's numbers and bools, are converted for Flower.
 
-
-def test_on_selection_must_return_numbers() -> None:
-    """Names, and numpy's numbers and bools, are converted for Flower; other values are refused."""
+    The errors show an example of such a function, and what another one returned.
+    """
     _, metrics = run(1, lambda plan, _: {"by-chance": plan.fallback, 7: np.float32(0.5)})
     assert (metrics[1]["by-chance"], metrics[1]["7"]) == (0.0, 0.5)
     for answer in ({"own": "much"}, 3):
         with pytest.raises(SettingsError, match=re.escape(f"on_selection returned {answer!r}; it")):
             run(1, lambda _plan, _seconds, answer=answer: answer)
+    for given in ("print", lambda _plan: None):
+        with pytest.raises(SettingsError, match="on_selection must be a function of a Plan"):
+            TRAIN.ours.Dubhe(TRAIN.wrapped(), num_participants=3, on_selection=given)

@@ -51,36 +51,29 @@ def sealed_anew(node: Membership, key: bytes, told: Fields) -> Fields:
 
 
 @pytest.mark.parametrize("pinned", [True, False])
-def test_recipients_find_a_server_that_plays_the_agent(pinned: bool) -> None:
-    """The seals open, but no node with pinned keys registers; nodes without them accept the key."""
-    nodes = nodes_with(pinned)
-    own_key, own = generate_secret_key(512), RecipientKey.generate()
+@pytest.mark.parametrize("lie", ["its own key", "a wrong number of nodes"])
+def test_what_the_agent_signs_and_seals(lie: str, pinned: bool) -> None:
+    """A server plays the agent: seals open, but no node with pinned keys registers; others do.
 
-    def play_the_agent(stage: str, node_id: int, request: Fields) -> Fields:
+    The agent's own key opens with no other number of nodes. With a larger one, an agent would
+    decrypt more sums, and sums over all clients.
+    """
+    nodes, own_key, own = nodes_with(pinned), generate_secret_key(512), RecipientKey.generate()
+
+    def alter(stage: str, node_id: int, request: Fields) -> Fields:
         if stage != Stage.REGISTER:
             return request
+        if lie != "its own key":
+            return {**request, "num-joined": 1000}
         made = {"public": own_key.public_key.to_bytes(), "opener-keys": own.public_bytes}
         return sealed_anew(joined(nodes, node_id), own_key.to_bytes(), {**request, **made})
 
-    nodes.alter_request = play_the_agent
+    nodes.alter_request = alter
     nodes.deliver(nodes.until(Stage.REGISTER))
-    assert len(untrusted(nodes)) == len(nodes.errors) == NUM_CLIENTS * pinned
-    assert all((joined(nodes, n).registered is None) == pinned for n in nodes.ids)
-
-
-@pytest.mark.parametrize("pinned", [True, False])
-def test_a_wrong_number_of_nodes(pinned: bool) -> None:
-    """The agent's key does not open with another number; with pinned keys, it is signed, too.
-
-    With a larger one, an agent would decrypt more sums, and sums over all clients.
-    """
-    nodes = nodes_with(pinned)
-    nodes.alter_request = lambda stage, _node, request: (
-        {**request, "num-joined": 1000} if stage == Stage.REGISTER else request
-    )
-    nodes.deliver(nodes.until(Stage.REGISTER))
-    assert (len(untrusted(nodes)), len(nodes.errors)) == (NUM_CLIENTS * pinned, NUM_CLIENTS)
-    assert all(joined(nodes, n).registered is None for n in nodes.ids)
+    is_refused = pinned or lie != "its own key"
+    assert len(untrusted(nodes)) == NUM_CLIENTS * pinned
+    assert len(nodes.errors) == NUM_CLIENTS * is_refused
+    assert all((joined(nodes, n).registered is None) == is_refused for n in nodes.ids)
 
 
 @pytest.mark.parametrize("forgets", ["many epochs", "everything"])

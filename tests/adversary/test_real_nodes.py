@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import joined
-from protocol.nodes import COUNTS, NUM_CLIENTS, federation, next_request, set_policy
+from protocol.federation import joined, registered
+from protocol.nodes import COUNTS, NUM_CLIENTS, federation, set_policy
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Stage
@@ -59,26 +59,17 @@ def test_a_real_node_stays_out_of_a_simulation(simulation: str) -> None:
         nodes.play(11)
 
 
-def test_what_is_rounded_is_rounded_by_the_nodes_own_system() -> None:
-    """Two real nodes with equal aliases and labels round differently, whatever is announced."""
-    nodes = federation(policy={"simulated": False})
-    node_id, request = next_request(nodes, Stage.REGISTER)
-    nodes.handle(node_id, request)
-    place = joined(nodes, node_id)
-    assert place.registered is not None
-    policy = nodes.policies[node_id]
-    drawn = {own_of(policy, place, place.registered, 0).rng.random() for _ in range(3)}
-    assert len(drawn) == 3
+def test_a_nodes_random_numbers_are_its_own() -> None:
+    """It rounds with its own system's randomness, whatever is announced.
 
-
-def test_lasting_noise_is_each_nodes_own() -> None:
-    """Its seed is secret, differs between nodes with equal labels, and stays from then on."""
-    nodes, seeds = federation(policy={"simulated": False}), set[int]()
+    The seed of its lasting noise is secret, differs between nodes with equal labels, and stays.
+    """
+    nodes, seeds, drawn = federation(policy={"simulated": False}), set[int](), set[float]()
     for server_round in (1, 11):  # two registration periods
         nodes.play(server_round)
-        for node_id, policy in nodes.policies.items():
-            place = joined(nodes, node_id)
-            assert place.registered is not None
-            seeds.add(own_of(policy, place, place.registered, 0).lasting_seed)
-    assert len(seeds) == NUM_CLIENTS
+        for node_id, policy in [*nodes.policies.items()] * 2:
+            own = own_of(policy, joined(nodes, node_id), registered(nodes, node_id), 0)
+            seeds.add(own.lasting_seed)
+            drawn.add(own.rng.random())
+    assert (len(seeds), len(drawn)) == (NUM_CLIENTS, 4 * NUM_CLIENTS)
     assert min(seeds) > 2**64
