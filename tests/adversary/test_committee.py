@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, epoch_of, joined, registered, skewed_counts
 from protocol.nodes import set_policy, signing_key
-from protocol.server import alter, altered, lost, report_of
+from protocol.server import alter, altered, lost, report_of, without
 
 from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import (
@@ -66,6 +66,8 @@ N, K = 20, 10
 Nodes = Federation[CoordinatorState]
 KEYS = [signing_key(row) for row in range(N)]
 TRUSTED = [key.public_key() for key in KEYS]
+STRANGER = signing_key(99)
+OTHERS = [STRANGER.public_key()]
 KEYS_OF = "roster.public-keys"
 
 
@@ -471,28 +473,19 @@ class TestALie:
     @pytest.mark.parametrize(
         "lie",
         [
-            {"signature": None},
-            {"signature": bytes(96)},
-            {},
-            {"alias": "5"},
-            {"num-examples": 2**40},
+            without("signature"),
+            lambda reply: {**reply, "signature": bytes(96)},
+            lambda reply: {**reply, "signature": PinnedKeys(STRANGER, OTHERS).sign(b"join")},
+            lambda reply: {**reply, "alias": "5"},
+            lambda reply: {**reply, "num-examples": 2**40},
         ],
         ids=["no signature", "garbage", "stranger", "alias", "samples"],
     )
-    def test_a_node_that_lies_when_it_joins_stays_alone(self, lie: dict[str, Any]) -> None:
+    def test_a_node_that_lies_when_it_joins_stays_alone(self, lie: Any) -> None:
         """A node with a false signature or key is left out; the rest register at once."""
-        nodes = federation(num_participants=12, equal_weights="num-examples" not in lie)
-        liar, own = nodes.ids[12], signing_key(99)
-        if not lie:
-            strangers = PinnedKeys(own, [own.public_key(), *TRUSTED])
-            set_policy(nodes, liar, pinned=strangers)
-        told = {name: what for name, what in lie.items() if what is not None}
-        alter(
-            nodes,
-            Stage.JOIN,
-            lambda reply: {k: v for k, v in reply.items() if k not in lie} | told,
-            [liar],
-        )
+        nodes = federation(num_participants=12, equal_weights=False)
+        liar = nodes.ids[12]
+        alter(nodes, Stage.JOIN, lie, [liar])
         for server_round in (1, 2):
             plan = nodes.play(server_round)
             assert (plan.fallback, joins_in(plan)) == (False, 1)

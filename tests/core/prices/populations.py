@@ -1,6 +1,6 @@
 """Client populations for the tests of prices, and their exchanges over a period."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,11 +84,6 @@ class Federation:
         assert self.weights is not None
         values = self.design.values(self.state, self.labels, self.weights, self.lasting)
         return values[:, -1] if self.design.weighted else values.sum(axis=1)
-
-    def for_num_drawn(self) -> "Federation":
-        """Return the same clients, with `num_drawn` as the number of volunteers at sums."""
-        design = replace(self.design, num_volunteers=self.design.num_drawn)
-        return replace(self, design=design)
 
     def probabilities(self) -> Floats:
         """Return the probabilities of all clients for a draw, not rounded to levels."""
