@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, epoch_of, joined, registered, skewed_counts
 from protocol.nodes import set_policy, signing_key
 from protocol.server import alter, altered, lost, report_of, without
+from vectors.reference import bits, fields_of
 
 from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import (
@@ -111,11 +112,6 @@ def asked_to_open(nodes: Nodes) -> tuple[Batch, int, OpenRequest]:
     node_id, request = next(iter(batch.requests.items()))
     assert isinstance(request, OpenRequest)
     return batch, node_id, request
-
-
-def bits(flags: Iterable[bool]) -> bytes:
-    """Return which nodes a sum covers, as it travels over the wire."""
-    return np.packbits(list(flags)).tobytes()
 
 
 def flipped(value: bytes) -> bytes:
@@ -302,7 +298,7 @@ def test_a_member_opens_sums_only_in_the_committee_under_which_it_registers() ->
     for number, node_id in enumerate(others, start=1):
         request: Any = batch.requests[node_id]
         places = np.roll(request.openers, -number)
-        asked = {**batch.fields[node_id], "openers": numbers(*places)}
+        asked = {**batch.fields[node_id], **fields_of({"openers": [*places]})}
         reply = nodes.handle(node_id, asked)
         assert member_of(nodes, node_id).place == 0
         replies[node_id] = {**reply, "public": b"", "sealed-keys": b""}
@@ -373,28 +369,28 @@ class TestTheRoster:
         request: Any = nodes.until(Stage.APPOINT).fields[member]
         keys, signatures = request[KEYS_OF], request["roster.signatures"]
         for not_trusted in (
-            {"openers": numbers(0, 1, 6)},  # beyond the first six
-            {"openers": numbers(2, 1, 0)},  # out of order
+            {"openers": [0, 1, 6]},  # beyond the first six
+            {"openers": [2, 1, 0]},  # out of order
             {KEYS_OF: keys[:-32] + bytes(32)},  # a key of the server
             {"roster.signatures": signatures[:96] * 20},  # a signature of another
         ):
             session = nodes.session(member)
             with pytest.raises(UntrustedError):
-                session.handle({**request, **not_trusted})
+                session.handle({**request, **fields_of(not_trusted)})
             assert session.memory.joined is not None
             assert session.memory.joined.member is None
             with pytest.raises(RefusedError, match="already asked"):
                 session.handle({**request, "sequence": 14})
         for impossible, reason in (
-            ({"openers": numbers(1, 2, 3)}, "not an opener"),
-            ({"openers": numbers(0, 1, 1)}, "3 different openers"),
-            ({"openers": numbers(0, 1, 20)}, "not among the nodes that joined"),
-            ({"roster.num-examples": numbers(*[5] * N)}, "belong to weighted registrations only"),
+            ({"openers": [1, 2, 3]}, "not an opener"),
+            ({"openers": [0, 1, 1]}, "3 different openers"),
+            ({"openers": [0, 1, 20]}, "not among the nodes that joined"),
+            ({"roster.num-examples": [5] * N}, "belong to weighted registrations only"),
             ({KEYS_OF: keys[:64] * 2}, "not distinct"),
             ({KEYS_OF: keys + bytes(32)}, "too few, too many"),  # more than allowed
         ):
             with pytest.raises(RefusedError, match=reason):
-                nodes.session(member).handle({**request, **impossible})
+                nodes.session(member).handle({**request, **fields_of(impossible)})
 
     def test_what_a_node_refuses(self) -> None:
         """A Sybil's group key, another roster or number of nodes, another epoch's signatures.
@@ -733,7 +729,7 @@ def test_members_sign_how_much_a_node_weighs() -> None:
     nodes = federation(equal_weights=False)
     batch, victim = nodes.until(Stage.APPOINT), nodes.ids[12]
     request = batch.fields[nodes.ids[0]]
-    lie = {"roster.num-examples": numbers(*[1] * N), "sequence": batch.header.sequence}
+    lie = fields_of({"roster.num-examples": [1] * N, "sequence": batch.header.sequence})
     with pytest.raises(UntrustedError):
         nodes.session(nodes.ids[0]).handle({**request, **lie})
     without = {name: value for name, value in request.items() if name != "roster.num-examples"}
@@ -753,11 +749,6 @@ def test_a_heavy_node_spends_more_of_its_budget(size: int, entries: float) -> No
     set_policy(nodes, victim, label_counts=lambda: np.array([size, 0, 0, 0]))
     nodes.deliver(nodes.until(Stage.REGISTER))
     assert 16 * joined(nodes, victim).budget.spent == pytest.approx(entries)
-
-
-def numbers(*values: int) -> bytes:
-    """Return numbers as they travel over the wire."""
-    return np.array(values, dtype=">i8").tobytes()
 
 
 def settle_another(change: Callable[[Nodes, bytes], bytes], *told: bytes) -> None:

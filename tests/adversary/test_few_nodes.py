@@ -7,7 +7,6 @@ import pytest
 from adversary.test_committee import (
     Nodes,
     asked_to_open,
-    bits,
     federation,
     group_key_of,
     member_of,
@@ -18,6 +17,7 @@ from adversary.test_committee import (
 )
 from numpy.typing import NDArray
 from protocol.federation import skewed_counts
+from vectors.reference import bits
 
 from dubhe_flwr.core.determination import Tries
 from dubhe_flwr.errors import RefusedError
