@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol.federation import decrypted, dubhe, encrypted, joined, skewed_counts
-from protocol.nodes import SCALE, next_request, refuses, set_policy
+from protocol.nodes import SCALE, next_request, refuses, seal, set_policy
 from protocol.server import SETTINGS, agents_in_turn, alter, asked, federation, stages_of
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import QuorumError, RefusedError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire.announced import sums_per_agent
+from dubhe_flwr.protocol.wire.messages import DetermineRequest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 
 
@@ -22,12 +23,11 @@ def test_one_sentence_whatever_does_not_add_up(covered: tuple[int, int]) -> None
     nodes = federation()
     agent, request = next_request(nodes, Stage.SETTLE)
     nodes.handle(agent, request)
-    own, header = joined(nodes, agent), {k: request[k] for k in ("epoch", "version")}
+    own = joined(nodes, agent)
     sums = [encrypted(own, DISTRIBUTION, [SCALE * k, 0, 0, 0, SCALE * k]) for k in covered]
     sums = [each if k else bytes(len(each)) for k, each in zip(covered, sums, strict=True)]
-    told: Any = {"stage": "determine", "sequence": 50, "sums": b"".join(sums)}
-    told["num-tries"] = (2).to_bytes(8, "big")
-    refuses(nodes, agent, header | told, RefusedError, r"^The sum is not valid\.$")
+    told = seal(own.epoch, Stage.DETERMINE, 50, DetermineRequest(b"".join(sums), (2,)))
+    refuses(nodes, agent, told, RefusedError, r"^The sum is not valid\.$")
 
 
 def test_no_two_tries_that_tell_of_fewer_clients_than_a_sum() -> None:

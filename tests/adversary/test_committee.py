@@ -51,7 +51,7 @@ from dubhe_flwr.protocol.vaults.committee import (
 from dubhe_flwr.protocol.vaults.keyed import UNUSABLE_KEY
 from dubhe_flwr.protocol.vaults.vault import Member
 from dubhe_flwr.protocol.wire.announced import EPOCH_ID_BYTES, JoinStatus
-from dubhe_flwr.protocol.wire.codec import encode
+from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import (
     OpenReply,
     OpenRequest,
@@ -768,9 +768,8 @@ def settle_another(change: Callable[[Nodes, bytes], bytes], *told: bytes) -> Non
 def settle_with(nodes: Nodes, sums: bytes, proofs: bytes) -> None:
     """Give a sum to the node with these proofs."""
     place = joined(nodes, nodes.ids[12])
-    header = {"epoch": place.epoch, "stage": "settle", "sequence": 99, "version": 1}
     request = SettleRequest(RuleSum(sums, N, 0), ParticipateRequest(1, 1, 1), proofs)
-    nodes.handle(nodes.ids[12], {**header, **encode(request)})
+    nodes.handle(nodes.ids[12], Envelope(place.epoch, "settle", 99).seal(request))
 
 
 @pytest.mark.parametrize(

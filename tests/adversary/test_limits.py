@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 from protocol.federation import dubhe, encrypted, joined
-from protocol.nodes import COUNTS, SCALE, federation, next_request, refuses
+from protocol.nodes import COUNTS, SCALE, federation, next_request, refuses, seal
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.node.memory import Ledger, Memory
 from dubhe_flwr.protocol.node.session import ClientSession
+from dubhe_flwr.protocol.wire.messages import DetermineRequest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 from dubhe_flwr.rules import Prices
 
@@ -53,9 +54,8 @@ def test_no_array_is_as_long_as_the_server_says() -> None:
     nodes.alter_request = lambda _stage, _node, request: request
     nodes.deliver(batch)
     each = encrypted(joined(nodes, nodes.ids[0]), DISTRIBUTION, [3 * SCALE // 4] * 4 + [SCALE])
-    forged: dict[str, Any] = {"epoch": batch.header.epoch, "stage": "determine", "version": 1}
-    forged |= {"sums": 2 * each, "num-tries": (2).to_bytes(8, "big")}
-    forged |= {"sequence": batch.header.sequence + 1}
+    header, asked = batch.header, DetermineRequest(2 * each, (2,))
+    forged = seal(header.epoch, Stage.DETERMINE, header.sequence + 1, asked)
     tracemalloc.start()
     refuses(nodes, nodes.ids[0], forged, RefusedError, "leave out too few clients")
     peak = tracemalloc.get_traced_memory()[1]
