@@ -58,8 +58,9 @@ def check_wrapped(strategy: Any, method: str, num_participants: int) -> None:
         raise SettingsError(f"{name} is a class; pass an instance, such as {name}().")
     if not hasattr(strategy, method):
         raise SettingsError(
-            f"{kind.__name__} of {kind.__module__} has no {method}; dubhe_flwr.server wraps "
-            "strategies of flwr.server, and dubhe_flwr.serverapp strategies of flwr.serverapp."
+            f"{kind.__name__} of {kind.__module__} has no {method}; import Dubhe from "
+            "dubhe_flwr.server to wrap a strategy of flwr.server, and from dubhe_flwr.serverapp to "
+            "wrap one of flwr.serverapp."
         )
     for layer in layers(strategy):
         if any(parent.__name__ == "FedXgbCyclic" for parent in type(layer).__mro__):

@@ -137,8 +137,8 @@ class Settings:
             )
         if not isinstance(self.determined, Tries):
             raise SettingsError(
-                f"determination={self.determined!r} must be Tries(20) or the like, from "
-                "dubhe_flwr.rules."
+                f"determination={self.determined!r} must be a Tries of dubhe_flwr.rules, such as "
+                "Tries(20)."
             )
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:

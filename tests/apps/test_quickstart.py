@@ -84,7 +84,7 @@ def test_only_a_nodes_own_config_makes_it_simulated() -> None:
     """Nodes stay out of a simulation until their own node config says that they are simulated."""
     grid = InProcessGrid(components()[1], 12, run_config={"simulated": True})
     strategy = FIT.dubhe(simulation="plain", rule=Prices(), key_bits=2048)
-    with pytest.raises(QuorumError, match="12 not simulated at join"):
+    with pytest.raises(QuorumError, match="not simulated at join: 12"):
         FIT.run(strategy, grid, 1)
     for context in grid.contexts.values():
         context.node_config["simulated"] = True

@@ -151,7 +151,7 @@ def test_an_app_that_does_not_answer_gets_advice(
 ) -> None:
     """The error that ends the run says what the app needs; the log has the nodes' error once."""
     strategy = Dubhe(FedAvg(), num_participants=3)
-    remedy = "needs DubheMod as the first of its mods, and one with .* needs register_dubhe instead"
+    remedy = "add DubheMod as the first of the mods of .*, or call register_dubhe for one with"
     with pytest.raises(QuorumError, match=remedy):
         run_in_process(main_server_app(strategy, 1), app, 5)
     (told,) = (line for line in caplog.messages if "dubhe: join: error from 5 nodes" in line)

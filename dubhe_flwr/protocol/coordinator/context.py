@@ -174,13 +174,14 @@ class Context:
             return
         needed = f"quorum={quorum}" if quorum >= least else f"the {least} needed"
         reports = self.round.reports
-        left_out = [f"eligible() left out {num_ineligible}"] if num_ineligible else []
+        left_out = [f"left out by eligible(): {num_ineligible}"] if num_ineligible else []
         lost = ", ".join([*left_out, *reasons(reports)]) or "no reply was dropped"
         can_lower = quorum > max(least, self.settings.min_cohort)
         otherwise = f"{WAIT}, or lower quorum" if can_lower else WAIT
+        nodes = "1 node is" if num_nodes == 1 else f"{num_nodes} nodes are"
         self.give_up(
-            f"Round {self.server_round}: {num_nodes} nodes are {what}, fewer than {needed} "
-            f"({lost}); {remedy(reports) or otherwise}.",
+            f"Round {self.server_round}: {nodes} {what}, fewer than {needed} ({lost}); "
+            f"{remedy(reports) or otherwise}.",
             epoch,
         )
 

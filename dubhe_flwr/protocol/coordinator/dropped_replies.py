@@ -14,8 +14,8 @@ WAIT: Final = (
 )
 NOT_SIGNED: Final = "join key not signed by a trusted node"
 _NOT_REACHED: Final = (
-    "see a node's log; a ClientApp with client_fn needs DubheMod as the first of its mods, and one "
-    "with @app.train() needs register_dubhe instead"
+    "see a node's log; if Dubhe wrote nothing there, add DubheMod as the first of the mods of a "
+    "ClientApp with client_fn, or call register_dubhe for one with @app.train()"
 )
 _REMEDIES: Final = {
     ERROR_REPLY: "see the nodes' logs",
@@ -27,7 +27,7 @@ _REMEDIES: Final = {
     JoinStatus.REFUSES_PARAMETERS.reason: "see a node's log; set key_bits and min_cohort to what "
     "the nodes ask for (min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe), "
     "choose a rule that works with their number of classes, or ask the owners of nodes with pinned "
-    "keys to allow it (exact_sums=True)",
+    "keys to allow exact sums (exact_sums=True)",
     JoinStatus.RULE_NOT_KNOWN.reason: "make the ClientApp import the module that registers the "
     "rule, in the server's version",
     JoinStatus.NOT_SIMULATED.reason: "set simulation only if the nodes have simulated=True (in "
@@ -48,8 +48,8 @@ def reasons(reports: Sequence[StageReport]) -> list[str]:
         for reason, number in report.dropped.items():
             found[f"{reason} at {report.stage}"] += number
     errors = [report.error for report in reports if report.error]
-    counted = (f"{number} {reason}" for reason, number in found.items())
-    return [*counted, *(f"the last error was {error!r:.200}" for error in errors[-1:])]
+    counted = (f"{reason}: {number}" for reason, number in found.items())
+    return [*counted, *(f"the last error: {error!r:.200}" for error in errors[-1:])]
 
 
 def remedy(reports: Sequence[StageReport]) -> str | None:

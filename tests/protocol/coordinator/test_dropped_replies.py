@@ -17,7 +17,7 @@ from dubhe_flwr.protocol.coordinator.dropped_replies import remedy
         ({"not simulated": 9}, "set simulation only if the nodes have simulated=True"),
         ({"wrong number of classes": 1}, "largest size of reference_set"),
         ({"invalid label counts": 1}, "whole numbers from 0 up"),
-        ({"error reply": 9}, "with client_fn needs DubheMod .* needs register_dubhe"),
+        ({"error reply": 9}, "add DubheMod .* client_fn, or call register_dubhe"),
         ({"no data": 9}, "label_counts returned only zeros"),
         ({"owner's daily limit": 9}, "raise max_epochs_per_day"),
         ({"unwilling": 8, "invalid label counts": 1}, None),

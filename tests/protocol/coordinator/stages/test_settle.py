@@ -38,7 +38,7 @@ def test_nodes_without_draws_stay_registered(num_away: int) -> None:
     assert report_of(plan, "settle", 1).dropped == {"owner's daily limit": num_away}
     assert plan.fallback == (num_away == 12)
     assert plan.fallback or not set(away) & set(plan.participants)
-    assert all("12 owner's daily limit at settle); ask the nodes' owners" in n for n in plan.notes)
+    assert all("owner's daily limit at settle: 12); ask the nodes' owners" in n for n in plan.notes)
     for node_id in away:
         set_policy(nodes, node_id, max_draws_per_day=999)
     plan = nodes.play(2)
