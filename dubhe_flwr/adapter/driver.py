@@ -142,8 +142,8 @@ class SelectionDriver:
                     self.metrics[str(name)] = value if type(value) is int else float(value)
             except (AttributeError, TypeError, ValueError):
                 raise SettingsError(
-                    f"on_selection returned {answer!r:.200}; it must return nothing, or a number "
-                    "for each name."
+                    f"on_selection returned {answer!r:.200}; it must return None, or a mapping of "
+                    "names to numbers."
                 ) from None
         return plan
 

@@ -107,7 +107,7 @@ class Selecting(Generic[StrategyT]):
     def _selecting(self, *names: str) -> Any:
         """Return the wrapped strategy, but with our methods of these names.
 
-        To copy or pickle it means to do this with the wrapped strategy, since its own class has no
+        Copying or pickling it copies or pickles the wrapped strategy, since its own class has no
         module.
         """
         ours = {name: getattr(self, name) for name in names}

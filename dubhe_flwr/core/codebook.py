@@ -49,8 +49,8 @@ class Codebook:
             ) from None
         if not sizes or sizes[0] < 1 or sizes[-1] < 2:
             raise SettingsError(
-                f"reference_set={sizes} must hold sizes of class sets from 1 to the number "
-                "of classes (at least 2), which must be among them, as in (1, 2, 10)."
+                f"reference_set={sizes} must hold sizes from 1 to the number of classes (at "
+                "least 2), and that number itself, as in (1, 2, 10)."
             )
         object.__setattr__(self, "reference_set", sizes)
 

@@ -84,7 +84,7 @@ class Settings:
         key is not in the list.
     seed : int, optional (default: from the operating system)
         Seed of the server's choices and, with `simulation`, of the nodes' draws. Leave it out with
-        real nodes: those that know it can choose aliases with which they become the committee.
+        real nodes: nodes that know it can choose aliases that make them the committee.
     simulation : "plain" or "encrypted", optional (default: None, for real nodes)
         Whether the nodes are simulated; they need to be told as well (`simulated=True`). The
         server's seed then fixes their draws, so that a run can be repeated. With "plain", nothing

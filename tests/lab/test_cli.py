@@ -196,7 +196,7 @@ def test_places_that_cannot_be_written_are_refused(
     assert list(tmp_path.iterdir()) == [file]
     assert file.read_text() == "kept"
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
-    with pytest.raises(SettingsError, match="pass a file that can"):
+    with pytest.raises(SettingsError, match="pass a writable file"):
         writable_file(file)
 
 

@@ -33,7 +33,7 @@ class Problem:
     rows: Floats
     costs: Floats
     shares: Floats
-    curve: Curve  # of h
+    curve: Curve  # h, its derivative and its second derivative
     linear: Floats
     ridge: Floats
 

@@ -25,8 +25,8 @@ class SumAtPoint(NamedTuple):
     """A sum after the opening."""
 
     point: tuple[float, ...]
-    means: tuple[float, ...]  # of ``P w p`` and P
-    variance: float  # of the noise on the sum of P
+    means: tuple[float, ...]  # the means of ``P w p`` and P
+    variance: float  # the variance of the noise on the sum of P
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class JoinedNodes:
     identity: bytes  # random
     announced: JoinRequest
     num_classes: int  # ``C``, as reported by most nodes
-    replies: Mapping[int, JoinReply]  # of the nodes that joined, ordered by alias
+    replies: Mapping[int, JoinReply]  # from the nodes that joined, ordered by alias
     # The members of the committee, in order; fewer than three if there are too few candidates.
     committee: tuple[int, ...]
     asked: frozenset[int]  # nodes that were asked to join, except those left out

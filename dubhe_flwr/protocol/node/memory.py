@@ -56,7 +56,7 @@ class Registration(Hidden):
     """A node's registration in an epoch, and what it read from the rule's sums."""
 
     keys: bytes = b""  # the vault's keys, which hide and read numbers
-    weight: float = 1.0  # of the node, relative to the mean
+    weight: float = 1.0  # the node's weight, relative to the mean
     num_joined: int = 0  # nodes that joined, according to the server
     # Clients covered by the sum of the registrations; until it is read, the nodes that joined.
     num_registered: int = 0
@@ -65,7 +65,7 @@ class Registration(Hidden):
     has_refused: bool = False  # whether it refused a sum; it then draws no more in this epoch
     is_settled: bool = False  # whether the rule is settled, so that it needs no further sum
     probability: float = 0.0  # ``P``, once the rule is settled
-    # Of the rule: after the last sum or, before the first, after the epoch continued, if any.
+    # The rule's state after the last sum; before the first, the state that the epoch continues.
     state: tuple[float, ...] | None = None
     num_sums: int = 0  # sums decrypted as an agent
 
@@ -90,7 +90,7 @@ class LabelBudget(Hidden):
     spent: float = 0.0  # share of the budget of sums, from 0 to 1
     probability: float = 0.0  # ``P N / K`` of its last draw; 0 before the first
     taken_at: float = 0.0  # what was spent when it adopted this probability
-    # Other label counts, one in each line; for each: spent, probability and taken_at.
+    # Other label counts, one set per line, and the spent, probability and taken_at of each.
     others: str = ""
     others_told: tuple[float, ...] = ()
     # Secret; seeds the lasting noise with which the node draws. Empty before the first epoch.
@@ -171,7 +171,7 @@ class Membership(Hidden):
     announced: JoinRequest
     delivery_key: bytes  # private half of the key for sealed delivery
     num_examples: int  # number of its samples when it joined
-    budget: LabelBudget  # of the label counts that it goes by
+    budget: LabelBudget  # for the label counts that it goes by
     was_appointed: bool = False  # whether it was asked to be an opener
     earlier: tuple[float, ...] = ()  # the rule's state after the epoch that this one continues
     registered: Registration | None = None
@@ -256,8 +256,8 @@ class Memory(Hidden):
     # first, and if the node has lost its memory, the last of them counts as the current one.
     epochs: bytes = b""
     allowance: Allowance = Allowance()  # spent today
-    joined: Membership | None = None  # in the current epoch; None if it did not join
-    budget: LabelBudget = LabelBudget()  # of the label counts with which it last joined
+    joined: Membership | None = None  # None if it did not join the current epoch
+    budget: LabelBudget = LabelBudget()  # for the label counts with which it last joined
 
     @property
     def epoch(self) -> bytes:

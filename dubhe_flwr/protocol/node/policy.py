@@ -80,7 +80,7 @@ class NodePolicy(Limits):
         The node's name in results; stays the same from run to run.
     pinned : PinnedKeys, optional (default: none)
         The node's signing key and the public keys that it trusts. With them, the node takes part
-        only if those who open sums have proved that it trusts them, and they trust all nodes.
+        only if all openers prove that they hold trusted keys; they check all other nodes.
     """
 
     label_counts: Callable[[], ArrayLike] = field(repr=False)  # a partial's repr shows its data

@@ -75,7 +75,7 @@ class KeyedVault(Vault):
         if own not in openers:
             raise RefusedError("This node is not an opener.")
         if announced.continues is not None and not seat.state:
-            # Of all openers: otherwise the first one could choose the state.
+            # Every opener must know the state; otherwise the first one could choose it.
             raise RefusedError("This node did not settle in the last registration period.")
         if seat.pinned is not None:
             ranks = check_roster(seat.pinned, seat.epoch, announced, roster)

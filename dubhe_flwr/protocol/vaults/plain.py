@@ -9,7 +9,7 @@ from dubhe_flwr.he.layout import MAX_SLOT_BITS
 from dubhe_flwr.protocol.vaults.vault import Numbers, Seat, SumName, Vault
 from dubhe_flwr.protocol.wire.messages import AppointReply, AppointRequest, RegisterRequest
 
-_BYTES = 8  # of a number
+_BYTES = 8  # per number
 
 
 class Plain(Vault):

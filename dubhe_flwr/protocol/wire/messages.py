@@ -76,8 +76,8 @@ class JoinReply(Message):
     num_classes: int | None  # ``C``, the length of its label counts; None if it does not join
     public_key: bytes  # for sealed delivery
     num_examples: int | None = None  # its number of samples, if nodes are weighted
-    signature: bytes | None = None  # of a `join_statement`, by a node with pinned keys
-    label_counts: tuple[int, ...] | None = None  # of a simulated node, if nothing is encrypted
+    signature: bytes | None = None  # a node with pinned keys signs its `join_statement`
+    label_counts: tuple[int, ...] | None = None  # only in a simulation in the clear
 
     def __post_init__(self) -> None:
         require(self.status in set(JoinStatus), f"{self.status} is not a join status.")
@@ -109,7 +109,7 @@ class AppointReply(Message):
 
     public: bytes = b""  # the modulus, or the digest of the group key
     sealed_keys: bytes = b""
-    signatures: bytes | None = None  # of a `KeyedVault.statement` for each node, if it pins keys
+    signatures: bytes | None = None  # with pinned keys, a signature for each node
     state: bytes | None = None  # how the last epoch ended, sealed by the first opener
 
     def __post_init__(self) -> None:
@@ -205,7 +205,7 @@ class SettleRequest(Message):
 
     rule_sum: RuleSum
     draws: ParticipateRequest
-    proofs: bytes | None = None  # of a committee's members, which only this node can check
+    proofs: bytes | None = None  # from the committee; only this node can check them
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class SettleReply(Message):
     """The node's hidden contribution to the next sum or, once the rule is settled, its draws."""
 
     contribution: bytes | None = None
-    finding: tuple[float, ...] = ()  # of the settled rule, for the operator; the same at every node
+    finding: tuple[float, ...] = ()  # what the rule found; the same at every node
     draws: ParticipateReply | None = None  # None also if its owner allows no more draws today
 
     def __post_init__(self) -> None:
@@ -235,7 +235,7 @@ class DetermineRequest(Message):
     """Asks an agent for the best try of some rounds."""
 
     sums: bytes  # hidden sums of ``p_l`` and ``||p_l||^2`` over the K clients of each try
-    num_tries: tuple[int, ...]  # of each round
+    num_tries: tuple[int, ...]  # one number per round
 
     def __post_init__(self) -> None:
         fits = len(self.num_tries) > 0 and min(self.num_tries) >= 1

@@ -26,9 +26,9 @@ class Roster:
     """
 
     public_keys: bytes
-    num_examples: tuple[int, ...] | None = None  # of each node, if nodes are weighted
+    num_examples: tuple[int, ...] | None = None  # one per node, if nodes are weighted
     alias_digests: bytes | None = None  # if nodes signed
-    signatures: bytes | None = None  # of each node, if nodes signed
+    signatures: bytes | None = None  # one per node, if nodes signed
 
     def __post_init__(self) -> None:
         require(len(self.public_keys) % PUBLIC_KEY_BYTES == 0, "A public key must have 32 bytes.")

@@ -97,7 +97,7 @@ def writable_folder(folder: Path) -> Path:
         raise SettingsError(f"{error.filename} is a file; pass the name of a folder.") from None
     except OSError as error:
         raise SettingsError(
-            f"{folder} cannot be written ({error.strerror}); pass a folder that can."
+            f"{folder} cannot be written to ({error.strerror}); pass a writable folder."
         ) from None
 
 
@@ -113,4 +113,4 @@ def writable_file(path: Path | None) -> None:
     if not path.exists():
         writable_folder(path.parent)
     elif not os.access(path, os.W_OK):
-        raise SettingsError(f"{path} cannot be written; pass a file that can.")
+        raise SettingsError(f"{path} cannot be written to; pass a writable file.")

@@ -103,9 +103,9 @@ class _Checks:
     epoch: bytes
     announced: JoinRequest
     trusted: TrustedKeys | None
-    aliases: dict[int, str] = field(default_factory=dict)  # also of nodes that sit out
+    aliases: dict[int, str] = field(default_factory=dict)  # includes nodes that sit out
     declined: set[int] = field(default_factory=set)
-    ranks: dict[int, int] = field(default_factory=dict)  # of the key that a node signed with
+    ranks: dict[int, int] = field(default_factory=dict)  # positions of the nodes' signing keys
     _public_keys: set[bytes] = field(default_factory=set)
 
     def refuse(self, node_id: int, reply: JoinReply) -> str | None:
