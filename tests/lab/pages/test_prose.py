@@ -85,8 +85,8 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "has 0.53 with ten classes, and 0.31 after one such change",
         ),
         f"{ADVERSARY}prices.py::test_samples_that_are_added_hardly_change_what_a_node_goes_by": (
-            "goes by 1.0 label counts with two classes, and by 1.6 with ten",
-            "it goes by 2.0, or with ten classes 9.8",
+            "uses 1.0 vectors of label counts on average with two classes, and 1.6 with ten",
+            "it uses 2.0, or with ten classes 9.8",
         ),
         f"{ADVERSARY}agents.py::test_what_an_honest_agent_sees_of_a_client": (
             "is 3 % closer than the mean of all clients (20 tries), or 32 % closer (199 sums)",
@@ -107,8 +107,8 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "the most frequent class of 69 to 77 % of the nodes (22 to 35 % without any sum)",
         ),
         f"{ADVERSARY}prices.py::test_a_server_that_chooses_its_questions_by_the_answers": (
-            "those before: 0.44 to 0.47, and the most frequent class of 77 to 86 %",
-            "reads this node's sums: 0.38 to 0.41, and 80 to 82 %",
+            "It then has 0.44 to 0.47, and finds the most frequent class of 77 to 86 %",
+            "reads this node's sums, and has 0.38 to 0.41, and 80 to 82 %",
             "they have 0.30 to 0.35, and name the class of 83 to 87 %",
         ),
         f"{ADVERSARY}prices.py::test_the_more_classes_the_less_noise_hides": (
@@ -142,7 +142,7 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "0.51 with the worst of the lies tried",
         ),
         f"{ADVERSARY}prices.py::test_a_client_that_multiplies_its_numbers": (
-            "by 3 gets it to 0.27, because",
+            "by 3 raises the distance to 0.27, because",
             "by 10, to 0.617: **the gain is gone",
         ),
         f"{ADVERSARY}active_server.py::test_an_active_server_reads_any_client_in_one_epoch": (
