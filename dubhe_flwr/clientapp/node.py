@@ -68,7 +68,7 @@ class Node(Limits):
     label_counts : callable (Context) -> array_like of int, shape (C,)
         Returns how many samples the node has of each class, or in each bin of any other histogram
         that rounds should balance, such as sensitive groups. Called at each registration. With
-        noisy sums, a node goes by new counts once a tenth of its samples have another class, so
+        noisy sums, a node uses new counts only once a tenth of its samples have another class, so
         that it does not reveal more with each new sample.
     willing : callable (Context, int) -> bool, optional (default: always)
         Returns whether the node trains in a round; for round 0, whether it takes part at all.

@@ -41,7 +41,7 @@ with the default noise. With more noise a sum costs less, and would leave room f
 probabilities."""
 
 _PER_MOVED: Final = 10
-"""One in this many samples must have another class before a node goes by new label counts."""
+"""One in this many samples must have another class before a node uses new label counts."""
 
 _NUMBER_BYTES: Final = 8
 
@@ -78,15 +78,15 @@ class LabelBudget(Hidden):
     are made. So a node keeps P, relative to K / N, while `keeps_probability` is true.
 
     New label counts have a budget of their own. A node whose counts change with every new sample
-    would therefore reveal more each time. So once its counts have entered a noisy sum, it goes by
-    them until at least a tenth of its samples have another class.
+    would therefore reveal more each time. So once its counts have entered a noisy sum, it uses them
+    until at least a tenth of its samples have another class.
 
-    If label counts change and change back, approximately, the node goes by the earlier ones again,
-    and their budget continues where it left off. This also holds if two runs at once balance
-    different histograms of a node's data.
+    If label counts change and roughly change back, the node uses the earlier ones again, and their
+    budget continues where it left off. This also holds if two concurrent runs balance different
+    histograms of a node's data.
     """
 
-    label_counts: tuple[int, ...] = ()  # those that the node goes by; empty before the first
+    label_counts: tuple[int, ...] = ()  # those that the node uses; empty before the first
     spent: float = 0.0  # share of the budget of sums, from 0 to 1
     probability: float = 0.0  # ``P N / K`` of its last draw; 0 before the first
     taken_at: float = 0.0  # what was spent when it adopted this probability
@@ -171,7 +171,7 @@ class Membership(Hidden):
     announced: JoinRequest
     delivery_key: bytes  # private half of the key for sealed delivery
     num_examples: int  # number of its samples when it joined
-    budget: LabelBudget  # for the label counts that it goes by
+    budget: LabelBudget  # for the label counts that it uses
     was_appointed: bool = False  # whether it was asked to be an opener
     earlier: tuple[float, ...] = ()  # the rule's state after the epoch that this one continues
     registered: Registration | None = None
@@ -179,7 +179,7 @@ class Membership(Hidden):
 
     @property
     def label_counts(self) -> tuple[int, ...]:
-        """The label counts that the node goes by, of length C."""
+        """The label counts that the node uses, of length C."""
         return self.budget.label_counts
 
     @property

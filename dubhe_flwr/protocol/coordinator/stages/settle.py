@@ -131,7 +131,7 @@ class Settle(Awaiting):
     ) -> tuple[Context, DrawsTaken]:
         """Begin the epoch with the nodes that settled, and take their draws."""
         context = context.reported(report.without(settled.keys() - draws, DAYS_LIMIT))
-        context.check_quorum(len(settled), "registered and have settled the rule", None)
+        context.check_quorum(len(settled), "registered and ready to draw", None)
         finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
         registered = _of(self.registered, settled)
         epoch = Epoch(registration=registered, first_round=context.server_round, finding=finding)
