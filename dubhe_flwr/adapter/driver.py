@@ -232,28 +232,27 @@ class SelectionDriver:
     ) -> None:
         """Wait until the expected nodes are connected, up to `wait_timeout`.
 
-        If a later round finds too few nodes to go on, it waits too, but not for more nodes than the
-        last round with enough of them had: the connection may be broken, and come back for one node
-        after the other.
+        A later round that finds too few nodes waits too, but for no more nodes than the last round
+        that had enough: after a broken connection, nodes come back one after the other.
         """
-        expected, there = min(self.expected_nodes, self._num_present), len(present())
+        expected, connected = min(self.expected_nodes, self._num_present), len(present())
         seconds = self.options.wait_timeout if patience() else 0.0
         begin = last_came = time.monotonic()
-        if there < expected and seconds:
+        if connected < expected and seconds:
             nodes = counted(expected, "node", "nodes")
-            log(INFO, "dubhe: waiting for %s; %s connected so far", nodes, there)
-        while there < expected and (now := time.monotonic()) - begin <= seconds:
-            if there and now - last_came > patience():
+            log(INFO, "dubhe: waiting for %s; %s connected so far", nodes, connected)
+        while connected < expected and (now := time.monotonic()) - begin <= seconds:
+            if connected and now - last_came > patience():
                 break
             time.sleep(0.2)
-            before, there = there, len(present())
-            last_came = time.monotonic() if there > before else last_came
+            before, connected = connected, len(present())
+            last_came = time.monotonic() if connected > before else last_came
         # With fewer than K nodes, the selector itself says what is missing.
-        if self.selector.num_participants <= there < expected:
+        if self.selector.num_participants <= connected < expected:
             log(
                 WARNING,
                 "dubhe: %s of %s expected nodes connected within %.0f s; continuing with these",
-                there,
+                connected,
                 expected,
                 time.monotonic() - begin,
             )
