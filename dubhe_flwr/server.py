@@ -182,11 +182,6 @@ class SelectedClients(SimpleClientManager):
         self._asked()
         return super().__len__()
 
-    def all(self) -> dict[str, ClientProxy]:
-        """Return them by their cid; raises `SettingsError` if the strategy waits for more."""
-        self._asked()
-        return super().all()
-
     def wait_for(self, num_clients: int, timeout: int = 86400) -> bool:
         """Return at once, since no clients will be added."""
         del num_clients, timeout
