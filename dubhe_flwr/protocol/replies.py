@@ -29,8 +29,10 @@ def accept_replies(
     for node_id in batch.requests:
         reply = replies.get(node_id)
         reason: str | None = "no reply"
-        if isinstance(reply, NodeFailure):
-            reason = DAYS_LIMIT if reply.at_daily_limit else ERROR_REPLY
+        if isinstance(reply, NodeFailure) and reply.at_daily_limit:
+            reason = DAYS_LIMIT
+        elif isinstance(reply, NodeFailure):
+            reason = ERROR_REPLY
             errors[reply.reason] += 1
         elif reply is not None:
             try:

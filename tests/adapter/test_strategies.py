@@ -173,8 +173,8 @@ def test_a_strategy_may_need_its_own_client_manager() -> None:
     class Manager(SimpleClientManager):
         rate = 0.5
 
-        def sample(self, *_: Any, phase: str = "") -> Any:
-            raise NotImplementedError(phase)
+        def sample(self, *_: Any, **own: Any) -> Any:
+            raise NotImplementedError(own)
 
     class Own(FIT.flower.FedAvg):  # type: ignore[misc, name-defined]
         def configure_fit(self, _round: int, parameters: Any, manager: Manager) -> Any:

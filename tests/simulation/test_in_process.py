@@ -62,7 +62,7 @@ def test_every_node_has_its_own_context() -> None:
     grid = InProcessGrid(counting_app(), 2, run_config={"lr": 0.1})
     for number in (1, 2):
         for partition, reply in enumerate(ask(grid, *grid.get_node_ids(), list=[1, 2, 3])):
-            usual = {"num-partitions": 2, "lr": 0.1, "list": [1, 2]}
+            usual: Any = {"num-partitions": 2, "lr": 0.1, "list": [1, 2]}
             assert reply.content["told"] == ConfigRecord({"partition-id": partition, **usual})
             assert reply.content["calls"]["number"] == number
             reply.content.metric_records["calls"]["number"] = 5

@@ -18,9 +18,10 @@ from dubhe_flwr.protocol.wire.messages import COMMITTEE_SIZE
 def num_taken(context: Context) -> int:
     """Return how many nodes the next epoch takes.
 
-    After a refused epoch, it takes half as many as before, but not fewer than a committee, nor
-    fewer than K unless K is more than half of the nodes. It takes at least the quorum and, unless
-    that is more than four fifths of the nodes, one more: a node that lied may then stop answering.
+    After a refused epoch, it takes half the number of the one before, but not fewer than a
+    committee, nor fewer than K unless K is more than half of the nodes. It takes at least the
+    quorum and, unless that is more than four fifths of the nodes, one more: a node that lied may
+    then stop answering.
     """
     settings, num_present = context.settings, len(context.round.present)
     most, quorum = min(num_present, settings.max_registered), settings.least_nodes

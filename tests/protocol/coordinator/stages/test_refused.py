@@ -101,7 +101,7 @@ def test_a_node_that_declined_stays_out_of_replaced_epochs() -> None:
 def test_six_epochs_may_be_refused_in_a_round() -> None:
     """If every registration fails, the server does not retry for ever: it gives up the round."""
     nodes = federation()
-    sentence = "error reply at settle, the last error was 'out of memory'"
+    sentence = "error reply at settle: 38, the last error: 'out of memory'"
     with altered(nodes, "settle", failed), pytest.raises(QuorumError, match=sentence):
         nodes.play(1)
     assert nodes.stages().count("join") == 7
