@@ -35,7 +35,7 @@ def test_it_runs_from_the_top(
     assert names["found"].helps == "much"
     pasted = "strategy = Dubhe(\n    FedAvg(),\n    num_participants=8,\n)"
     assert names["found"].code.endswith(pasted)
-    assert "Dubhe helps a lot" in names["found"]._repr_html_()
+    assert "Dubhe helps a lot" in names["found"]._repr_mimebundle_([], [])["text/html"]
     random, dubhe = (sum(names[run][-10:]) / 10 for run in ("at_random", "with_dubhe"))
     assert dubhe > random + 0.02
     assert len(names["axes"].lines) == 2

@@ -1,4 +1,4 @@
-"""Made-up results of a comparison and a study, for tests that only read results."""
+"""Made-up results of a comparison, for tests that only read results."""
 
 import numpy as np
 
@@ -8,8 +8,6 @@ from dubhe_lab.report.results import (
     ComparisonResults,
     FederationSummary,
     MethodResult,
-    SelectionResult,
-    StudyResults,
 )
 
 NUM_CLASSES = 10
@@ -52,26 +50,4 @@ RESULTS = ComparisonResults(
         class_proportions=tuple(half_normal_proportions(NUM_CLASSES, 10).tolist()),
     ),
     methods={name: method_result(name) for name in ("random", "dubhe", "greedy")},
-)
-
-
-def selection_result(name: str, num_rounds: int = 40) -> SelectionResult:
-    """Return a plausible result that differs by name."""
-    distance = {"random": 0.65, "dubhe": 0.23, "greedy": 0.05}[name]
-    rounds = np.arange(num_rounds)
-    return SelectionResult(
-        emd=tuple((distance * (1 + 0.1 * np.sin(rounds))).tolist()),
-        local_emd=(1.4,) * num_rounds,
-        class_proportions=RESULTS.methods[name].class_proportions,
-        coverage=0.75,
-        coverage_100=0.5,
-        effective_clients=123.4,
-        seconds=1.5,
-    )
-
-
-STUDY = StudyResults(
-    config={"seed": 0},
-    federation=RESULTS.federation,
-    methods={name: selection_result(name) for name in ("random", "dubhe", "greedy")},
 )

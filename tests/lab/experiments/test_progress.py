@@ -6,9 +6,7 @@ from logging import INFO, WARNING, getLogger
 
 from rich.console import Console
 
-from dubhe_lab.experiments import StudySettings
 from dubhe_lab.experiments.progress import flower_log_level, rounds_progress
-from dubhe_lab.experiments.study import study
 
 
 def test_a_terminal_shows_one_bar_for_all_methods() -> None:
@@ -16,7 +14,7 @@ def test_a_terminal_shows_one_bar_for_all_methods() -> None:
     screen = StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
     methods = "random", "dubhe"
-    with suppress(KeyError), rounds_progress(console, "digits", methods, 3) as update:
+    with suppress(KeyError), rounds_progress(console, methods, 3) as update:
         assert not getLogger("flwr").isEnabledFor(INFO)
         for method in methods:
             for server_round in range(3):
@@ -30,27 +28,18 @@ def test_a_terminal_shows_one_bar_for_all_methods() -> None:
 
 
 def test_a_file_gets_a_few_lines_per_method() -> None:
-    """A file gets a heading, then the initial model and five rounds of each method."""
+    """A file gets the initial model and five rounds of each method."""
     file = StringIO()
     methods = "random", "greedy"
-    with rounds_progress(Console(file=file, width=100), "digits", methods, 12) as update:
+    with rounds_progress(Console(file=file, width=100), methods, 12) as update:
         for method in methods:
             for server_round in range(13):
                 update(method, server_round, server_round / 20 if server_round != 9 else None)
-    first, *lines = file.getvalue().splitlines()
-    assert first == "digits: 2 methods, 12 rounds each"
+    lines = file.getvalue().splitlines()
     assert lines[0] == "random: round 0 of 12  accuracy 0.0%"
     assert lines[1] == "random: round 3 of 12  accuracy 15.0%"
     assert lines[3:5] == ["random: round 9 of 12", "random: round 12 of 12  accuracy 60.0%"]
     assert len(lines) == 10
-
-
-def test_a_study_tells_when_a_method_begins() -> None:
-    """And each of its rounds."""
-    told: list[tuple[object, ...]] = []
-    settings = StudySettings.of(num_clients=20, num_participants=4, num_rounds=2)
-    study(settings, lambda *what: told.append(what), methods=("random", "greedy"))
-    assert told == [(name, at, None) for name in ("random", "greedy") for at in range(3)]
 
 
 def test_the_log_level_is_restored() -> None:

@@ -15,7 +15,7 @@ from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_flwr.rules import Paper, Prices, Tries
 from dubhe_lab import study
 from dubhe_lab.experiments.registrations import drawn_rounds, has_lasting_noise, registrations
-from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
+from dubhe_lab.experiments.selections import rounds_in_memory, simulated_nodes
 
 SETTINGS = DubheArguments(num_participants=20, rule=Prices(noise=1.0), seed=0, simulation="plain")
 

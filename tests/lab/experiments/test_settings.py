@@ -82,6 +82,12 @@ def test_none_stands_for_the_data_sets_default() -> None:
     assert adam == [3e-3, 1e-4]
 
 
+def test_the_reference_set_says_how_many_classes_there_are() -> None:
+    """Unless the number is given."""
+    assert StudySettings.of(reference_set=(1, 12)).classes == 12
+    assert StudySettings.of(num_classes=3).classes == 3
+
+
 def test_thresholds_are_in_the_order_of_the_reference_set() -> None:
     """Thresholds follow the reference set in any order; the number of classes has none."""
 

@@ -7,11 +7,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from comparison_results import RESULTS, STUDY, method_result
+from comparison_results import RESULTS, method_result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_lab.report.results import ClassProportions, MethodResult, SelectionResult, write_json
+from dubhe_lab.report.results import MethodResult, write_json
 
 
 def test_the_file_of_a_comparison_names_every_finding(tmp_path: Path) -> None:
@@ -57,10 +57,6 @@ def test_the_names_in_a_file_stay() -> None:
         "selection_bytes_down", "notes", "privacy", "fallback_rounds", "messages", "evaluations",
         "balanced_accuracy", "worst_recall",
     }  # fmt: skip
-    assert {field.name for field in fields(SelectionResult)} == {
-        "emd", "local_emd", "class_proportions", "coverage", "coverage_100", "effective_clients",
-        "seconds", "messages", "bytes_up", "bytes_down", "notes", "privacy", "fallback_rounds",
-    }  # fmt: skip
 
 
 def test_a_model_that_diverges_leaves_a_file_that_any_reader_takes() -> None:
@@ -76,12 +72,3 @@ def test_final_accuracy_is_the_mean_of_the_last_five_rounds(accuracies: list[flo
     result = replace(method_result("dubhe"), accuracy=tuple(accuracies))
     last = accuracies[max(1, len(accuracies) - 5) :]
     assert result.final_accuracy == pytest.approx(sum(last) / len(last))
-
-
-def test_summaries_of_a_study_follow_from_the_rounds() -> None:
-    """Mean and spread are over rounds; the bias is the mean distribution's distance."""
-    proportions = ClassProportions(mean=(0.6, 0.4), sd=(0.2, 0.2))
-    result = replace(STUDY.methods["dubhe"], emd=(0.1, 0.2, 0.6), class_proportions=proportions)
-    assert result.mean_emd == pytest.approx(0.3)
-    assert result.sd_emd == pytest.approx((0.14 / 3) ** 0.5)
-    assert result.bias == pytest.approx(0.2)

@@ -3,14 +3,11 @@
 from dataclasses import replace
 from io import StringIO
 
-import pytest
-from comparison_results import RESULTS, STUDY
+from comparison_results import RESULTS
 from rich.console import Console
 
 from dubhe_lab.report.table import Table
-from dubhe_lab.report.terminal import study_sentence, study_table, summary_sentence, summary_table
-
-DUBHE = STUDY.methods["dubhe"]
+from dubhe_lab.report.terminal import summary_sentence, summary_table
 
 
 def shown(table: Table) -> str:
@@ -68,33 +65,4 @@ def test_without_both_the_sentence_names_the_best_method() -> None:
     alone = {name: RESULTS.methods[name] for name in ("random", "greedy")}
     assert summary_sentence(replace(RESULTS, methods=alone)).startswith(
         "The best method was greedy"
-    )
-
-
-def test_the_table_of_a_study() -> None:
-    """The table shows all methods and figures of a study."""
-    table = study_table(STUDY)
-    figures = [f"{value:.3f}" for value in (DUBHE.mean_emd, DUBHE.sd_emd, DUBHE.bias)]
-    assert cells(table, "Dubhe") == ["Dubhe", *figures, "1.40", "75%", "123", "1.5"]
-    assert "random" in shown(table)
-    assert "greedy" in shown(table)
-
-
-@pytest.mark.parametrize(("times", "told"), [(1, False), (3, True)])
-def test_early_coverage_needs_a_hundred_rounds(times: int, told: bool) -> None:
-    """Coverage within 100 rounds is shown only for studies of at least 100 rounds."""
-    method = replace(DUBHE, emd=DUBHE.emd * times, local_emd=DUBHE.local_emd * times)
-    assert ("50%" in shown(study_table(replace(STUDY, methods={"dubhe": method})))) is told
-
-
-def test_the_sentence_of_a_study_compares_the_methods() -> None:
-    """The sentence gives distances and coverage, and the traffic if it was counted."""
-    sentence = (
-        "Over 40 rounds the selected data's mean distance from uniform was 0.23 with Dubhe, "
-        "0.65 at random and 0.05 with the oracle; Dubhe selected 75% of the clients, the oracle 75%"
-    )
-    assert study_sentence(STUDY) == f"{sentence}."
-    sent = replace(DUBHE, messages=1234, bytes_up=2_500_000, bytes_down=3_000_000)
-    assert study_sentence(replace(STUDY, methods={**STUDY.methods, "dubhe": sent})) == (
-        f"{sentence}; Dubhe took 1234 messages and their replies, 2.5 MB up and 3.0 MB down."
     )

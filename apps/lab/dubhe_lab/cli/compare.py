@@ -62,8 +62,7 @@ def _compare(
         sentence = f"Already in {kept.path}: {names}."
         console.print(sentence, highlight=False, markup=False, soft_wrap=True)
     try:
-        progress = settings.dataset, settings.methods, settings.num_rounds
-        with rounds_progress(console, *progress) as update:
+        with rounds_progress(console, settings.methods, settings.num_rounds) as update:
             # Imported here because torch is an extra and slow: the progress bar shows first.
             from dubhe_lab.experiments.compare import compare as run  # noqa: PLC0415
 

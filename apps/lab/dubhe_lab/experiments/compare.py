@@ -14,8 +14,8 @@ from dubhe_flwr.simulation import run_in_process
 from dubhe_lab.experiments.apps import build_client_app, build_server_app, build_strategy
 from dubhe_lab.experiments.findings import federation_summary, provenance
 from dubhe_lab.experiments.scenario import Scenario, scenario_of
+from dubhe_lab.experiments.selections import selector_of, tell_nobody
 from dubhe_lab.experiments.settings import CompareSettings
-from dubhe_lab.experiments.study import selector_of, tell_nobody
 from dubhe_lab.report.results import ComparisonResults, MethodResult
 from dubhe_lab.training.loop import resolve_device
 

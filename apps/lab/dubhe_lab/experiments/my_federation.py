@@ -1,4 +1,4 @@
-"""Would Dubhe help in your own federation? Selects among its clients, without training a model."""
+"""Would Dubhe help in a federation? Selects among its clients, without training a model."""
 
 import time
 from collections import defaultdict
@@ -25,10 +25,9 @@ from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.selector import Selector
-from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.simulated_nodes import answer
 from dubhe_lab.baselines import GreedySelector, RandomSelector
-from dubhe_lab.data import LabelCounts, load_label_counts
+from dubhe_lab.data import load_label_counts
 from dubhe_lab.data.measures import average_emd, coverage, imbalance_ratio
 from dubhe_lab.experiments.registrations import (
     drawn_rounds,
@@ -36,8 +35,8 @@ from dubhe_lab.experiments.registrations import (
     registrations,
     samples,
 )
+from dubhe_lab.experiments.selections import rounds_in_memory, simulated_nodes
 from dubhe_lab.experiments.settings import check_participants
-from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_lab.report.federation import Cost, FederationStudy, Reached
 
 _ROUNDS: Final = 200
@@ -96,7 +95,12 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     table = load_label_counts(label_counts, **of_table)
     counts = table.counts
     settings = DubheArguments(**arguments)
-    check_table(table, settings)
+    check_participants(settings.num_participants, len(counts))
+    if len(held := np.flatnonzero(counts.sum(axis=0))) == 1:
+        raise DataError(
+            f"All samples are in the class {table.classes[held[0]]!r}, so there is nothing to "
+            "balance; pass a table with samples of at least two classes."
+        )
     if settings.rule.target is not None:
         raise SettingsError("A study measures the distance from uniform; leave out the target.")
     if settings.rule.num_classes not in {None, counts.shape[1]}:
@@ -154,16 +158,6 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
         },
         lasting_range=lasting,
     )
-
-
-def check_table(table: LabelCounts, settings: Settings) -> None:
-    """Refuse to select more clients than there are, or among samples of a single class."""
-    check_participants(settings.num_participants, len(table.clients))
-    if len(held := np.flatnonzero(table.counts.sum(axis=0))) == 1:
-        raise DataError(
-            f"All samples are in the class {table.classes[held[0]]!r}, so there is nothing to "
-            "balance; pass a table with samples of at least two classes."
-        )
 
 
 def _swept(

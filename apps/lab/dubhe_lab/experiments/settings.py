@@ -28,9 +28,6 @@ DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
 COMPARED: Final = ("random", "dubhe-paper", "dubhe", "greedy")
 """Methods of a comparison by default."""
 
-STUDIED: Final = ("random", "dubhe", "greedy")
-"""Methods of a study, whose settings say how Dubhe selects."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class FederationSettings(CommandSettings):
@@ -224,8 +221,7 @@ class ExperimentSettings(CommandSettings):
                 f"not {self.classes}; make {self.classes} its largest size."
             )
         raise SettingsError(
-            f"target has {rule.num_classes} shares for {self.classes} classes; pass one for each; "
-            "to study your own table, leave target out."
+            f"target has {rule.num_classes} shares for {self.classes} classes; pass one for each."
         )
 
     def protocol_settings(self, method: str = "dubhe") -> Settings:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from dubhe_flwr.errors import DataError
 from dubhe_lab.experiments.findings import provenance
-from dubhe_lab.experiments.progress import progress_of
+from dubhe_lab.experiments.progress import progress_bar, say_in_file
 from dubhe_lab.experiments.settings import MachineSettings
 from dubhe_lab.report.results import read_json, write_json
 
@@ -115,12 +115,12 @@ def run_cells(
     wanted = {cell.key: cell for cell in cells}
     finished = store.load_all(wanted.values())
     waiting = [cell for key, cell in wanted.items() if key not in finished]
-    with progress_of(console, len(waiting)) as progress:
-        for cell in waiting:
-            progress.begin(cell.name, 1)
-            progress.say(cell.name)
+    with progress_bar(console, len(waiting)) as show:
+        for number, cell in enumerate(waiting):
+            show(completed=number, description=cell.name)
+            say_in_file(console, cell.name)
             began = time.perf_counter()
-            measured = cell.measure(machine, progress.advance)
+            measured = cell.measure(machine, lambda share: show(advance=share))
             source = {
                 "seed": cell.config.get("seed"),
                 "device": measured.device,

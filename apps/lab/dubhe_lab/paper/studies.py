@@ -10,8 +10,8 @@ from dubhe_flwr.core.distribution import distance_to_uniform
 from dubhe_flwr.rules import Paper
 from dubhe_lab.data.measures import overall_registry
 from dubhe_lab.experiments.findings import federation_summary
+from dubhe_lab.experiments.selections import select
 from dubhe_lab.experiments.settings import DUBHE, MachineSettings, StudySettings
-from dubhe_lab.experiments.study import study
 from dubhe_lab.paper.cells import Advance, Cell, Measured
 from dubhe_lab.paper.experiment import SKEW, Method, PaperSettings, columns, deciding, identity
 
@@ -88,17 +88,13 @@ def _measure_study(
     settings: StudySettings, kind: str, _machine: MachineSettings, advance: Advance
 ) -> Measured:
     """Run the selections of a cell."""
-
-    def on_round(_method: str, server_round: int, _accuracy: float | None) -> None:
-        advance(min(server_round, 1) / settings.num_rounds)
-
-    results = study(settings, on_round, methods=(kind,))
-    content = results.to_dict()
+    federation = settings.federation.draw("synthetic", settings.classes)
+    found = select(kind, settings, federation, lambda: advance(1 / settings.num_rounds))
     return Measured(
         {
-            "federation": content["federation"],
-            "global_emd": distance_to_uniform(results.federation.class_proportions),
-            **content["methods"][kind],
+            "federation": asdict(federation_summary(federation)),
+            "global_emd": distance_to_uniform(federation.global_distribution),
+            **found.to_dict(),
         }
     )
 

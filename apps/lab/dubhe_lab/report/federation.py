@@ -9,12 +9,12 @@ verdict holds.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
-from html import escape
 from io import StringIO
 from math import isfinite
 from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
+from rich.jupyter import JupyterMixin
 from rich.text import Text
 
 from dubhe_flwr.adapter.arguments import DubheArguments
@@ -112,8 +112,10 @@ class Cost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FederationStudy:
+class FederationStudy(JupyterMixin):
     """The result of `dubhe_lab.study`; `helps` and `verdict` say whether Dubhe helps, and why.
+
+    A notebook displays it as a terminal does.
 
     Parameters
     ----------
@@ -310,18 +312,6 @@ class FederationStudy:
         verdict = Text("\n\n").join([Text(first, style="bold"), *map(Text, others)])
         legend = Text(f"{self._legend()}\n")
         return Group(Text(self._facts()), "", *tables, legend, verdict, *code)
-
-    def _repr_html_(self) -> str:
-        """Return the HTML for a notebook."""
-        tables = "".join(table.for_html() for table in self._tables())
-        code = f'<pre style="overflow-x: auto">{escape(self.code)}</pre>'
-        facts = "<br>".join(escape(f"{self.read}\n{self.extremes}\n{self._facts()}").splitlines())
-        first, *others = escape(self.verdict).split("\n\n")
-        verdict = "".join(f"<p>{each}</p>" for each in (f"<b>{first}</b>", *others))
-        return (
-            f"<p>{facts}</p>{tables}<p>{escape(self._legend())}</p>"
-            f"{verdict}{code if self.helps != 'not' else ''}"
-        )
 
     def _facts(self) -> str:
         classes = (

@@ -1,7 +1,7 @@
-"""The figures of a comparison or a study, drawn from its results, and the panels they consist of.
+"""The figures of a comparison, drawn from its results, and the panels they consist of.
 
-`save_figures` and `save_study_figure` write the files. The ``draw_...`` functions each draw one
-panel into given axes, and are shared with the figures of `dubhe_lab.paper`.
+`save_figures` writes the files. The ``draw_...`` functions each draw one panel into given axes, and
+are shared with the figures of `dubhe_lab.paper`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,17 +18,13 @@ from dubhe_lab.report.results import (
     ClassProportions,
     ComparisonResults,
     MethodResult,
-    Results,
     Selected,
-    StudyResults,
 )
 
 if TYPE_CHECKING:  # imported where it draws
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-_NARROW: Final = 7.0
-_WIDEST: Final = 12.0
 _SMOOTHED_FROM: Final = 31
 _MOST_BARS: Final = 20
 
@@ -43,43 +39,24 @@ _LABEL_TERMS: Final[Mapping[LabelTerm, tuple[str, str]]] = {
 def save_figures(results: ComparisonResults, folder: Path) -> None:
     """Write the figures of a comparison as PNG files, and make the folder if needed.
 
-    ``accuracy.png`` and ``class_proportions.png`` show one panel each, ``comparison.png`` both,
-    and ``emd.png`` the two label terms of the paper's bound (eq. 3).
+    ``comparison.png`` shows accuracy and class proportions, and ``emd.png`` the two label terms of
+    the paper's bound (eq. 3).
     """
-    accuracy, shares = accuracy_and_shares(results)
-    wide = _width_of_classes(results)
-    figures: dict[str, tuple[float, list[Panel]]] = {
-        "accuracy": (_NARROW, [accuracy]),
-        "class_proportions": (wide, [shares]),
-        "emd": (_NARROW, label_terms(results)),
-        "comparison": (wide, [accuracy, shares]),
-    }
-    for name, (width, panels) in figures.items():
-        Picture(name, "", panels, width).save(folder)
-
-
-def save_study_figure(results: StudyResults, path: Path) -> None:
-    """Write the figure of a study to a PNG file: both label terms and class proportions."""
-    panels = [*label_terms(results), _shares(results)]
-    Picture(path.stem, "", panels, _width_of_classes(results)).save(path.parent)
+    Picture("comparison", "", accuracy_and_shares(results)).save(folder)
+    Picture("emd", "", label_terms(results)).save(folder)
 
 
 def accuracy_and_shares(results: ComparisonResults, **how: Any) -> list[Panel]:
     """Return the panels of a comparison; keywords are arguments of `draw_accuracy`."""
-    return [partial(draw_accuracy, methods=results.methods, **how), _shares(results)]
-
-
-def _width_of_classes(results: Results) -> float:
-    return min(_WIDEST, max(_NARROW, 0.5 * results.federation.num_classes + 2.0))
-
-
-def _shares(results: Results) -> Panel:
     proportions = {name: method.class_proportions for name, method in results.methods.items()}
     everybody = results.federation.class_proportions
-    return partial(draw_shares, proportions=proportions, all_clients=everybody)
+    return [
+        partial(draw_accuracy, methods=results.methods, **how),
+        partial(draw_shares, proportions=proportions, all_clients=everybody),
+    ]
 
 
-def label_terms(results: Results) -> list[Panel]:
+def label_terms(results: ComparisonResults) -> list[Panel]:
     """Return a panel for each of the two label terms."""
     return [partial(draw_emd, methods=results.methods, of=term) for term in _LABEL_TERMS]
 

@@ -1,9 +1,9 @@
-"""The results of comparisons and studies: the contents of their JSON files, and summary figures.
+"""The results of comparisons and of `dubhe paper`: the contents of JSON files, and summary figures.
 
-`ComparisonResults` and `StudyResults` describe a file: its config, its federation, and one entry
-per method, a `MethodResult` (training) or a `SelectionResult` (no training). Both entries extend
-`Selected`, which describes the selected data. Files name no client and hold no single client's
-labels. Names in a file never change, since users' scripts read them.
+`ComparisonResults` describes a file: its config, its federation, and a `MethodResult` per method.
+`dubhe paper` also stores a `SelectionResult` where nothing is trained. Both extend `Selected`,
+which describes the selected data. Files name no client and hold no single client's labels. Names in
+a file never change, since users' scripts read them.
 """
 
 import json
@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any, Self
 
-from dubhe_flwr.core.distribution import distance_to_uniform
 from dubhe_lab.report.methods import server_learns
 
 _FINAL_EVALUATIONS = 5
@@ -214,62 +213,27 @@ class SelectionResult(Selected):
     ----------
     coverage_100 : float
         Share of all clients that were selected at least once in the first 100 rounds.
-    effective_clients : float
-        ``1 / sum_k s_k^2``, where ``s_k`` is client k's share of all selections: the number of
-        clients that would give the same diversity if selected equally often.
     seconds : float
         Time over all rounds, of server and clients together.
-    messages, bytes_up, bytes_down : int or None
-        Requests in all rounds, each with a reply, and bytes sent; None without encryption.
     """
 
     coverage_100: float
-    effective_clients: float
     seconds: float
-    messages: int | None = None
-    bytes_up: int | None = None
-    bytes_down: int | None = None
-
-    @property
-    def sd_emd(self) -> float:
-        """Standard deviation of `emd` over rounds."""
-        return pstdev(self.emd)
-
-    @property
-    def bias(self) -> float:
-        """``||E p_o - p_u||_1``: the part of the distance that does not average out."""
-        return distance_to_uniform(self.class_proportions.mean)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary figures and all fields."""
-        return {"sd_emd": self.sd_emd, "bias": self.bias} | super().to_dict()
+        """Return the summary figures, such as the standard deviation of `emd`, and all fields."""
+        return {"sd_emd": pstdev(self.emd)} | super().to_dict()
 
 
 @dataclass(frozen=True)
-class Results:
-    """The results of an experiment; `config` holds settings, versions, command line and date."""
+class ComparisonResults:
+    """The results of a comparison.
+
+    `config` holds its settings, versions, command line, date and device.
+    """
 
     config: Mapping[str, Any]
     federation: FederationSummary
-    methods: Mapping[str, Selected]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content that `save` writes."""
-        return {
-            "config": dict(self.config),
-            "federation": asdict(self.federation),
-            "methods": {name: method.to_dict() for name, method in self.methods.items()},
-        }
-
-    def save(self, path: Path) -> None:
-        """Write the results as JSON."""
-        write_json(path, self.to_dict())
-
-
-@dataclass(frozen=True)
-class ComparisonResults(Results):
-    """The results of a comparison; its config also names the device."""
-
     methods: Mapping[str, MethodResult]
 
     @property
@@ -280,15 +244,21 @@ class ComparisonResults(Results):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content that `save` writes, with figures over all methods."""
-        told, target = super().to_dict(), self.target_accuracy
-        for name, of in self.methods.items():
-            told["methods"][name]["rounds_to_target"] = rounds_to(target, of.accuracy)
-            told["methods"][name]["server_learns"] = server_learns(name)
-        return told | {"target_accuracy": target}
+        target = self.target_accuracy
+        return {
+            "config": dict(self.config),
+            "federation": asdict(self.federation),
+            "methods": {
+                name: of.to_dict()
+                | {
+                    "rounds_to_target": rounds_to(target, of.accuracy),
+                    "server_learns": server_learns(name),
+                }
+                for name, of in self.methods.items()
+            },
+            "target_accuracy": target,
+        }
 
-
-@dataclass(frozen=True)
-class StudyResults(Results):
-    """The results of a study."""
-
-    methods: Mapping[str, SelectionResult]
+    def save(self, path: Path) -> None:
+        """Write the results as JSON."""
+        write_json(path, self.to_dict())

@@ -1,8 +1,7 @@
-"""A table of text, for a terminal, an HTML page and a Markdown page."""
+"""A table of text, for a terminal and a Markdown page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as Grid
@@ -38,16 +37,3 @@ class Table:
         headings = [heading.replace("\n", " ") for heading in self.columns]
         lines = [f"| {' | '.join(row)} |" for row in (headings, *self.rows)]
         return "\n".join([lines[0], "|---" * len(headings) + "|", *lines[1:]])
-
-    def for_html(self) -> str:
-        """Return the table as HTML that scrolls on a narrow page."""
-        head, *body = (
-            "".join(f"<{tag}>{escape(cell)}</{tag[:2]}>" for cell in row)
-            for tag, rows in (('th scope="col"', [self.columns]), ("td", self.rows))
-            for row in rows
-        )
-        lines = "".join(f"<tr>{row}</tr>" for row in body)
-        return (
-            f'<div style="overflow-x: auto"><table><caption>{escape(self.caption)}</caption>'
-            f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
-        )

@@ -1,20 +1,10 @@
-"""The results of a comparison or a study for the terminal: one table and one sentence."""
+"""The results of a comparison for the terminal: one table and one sentence."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from dubhe_lab.report.methods import method_label, server_learns
-from dubhe_lab.report.results import (
-    ComparisonResults,
-    MethodResult,
-    Results,
-    SelectionResult,
-    StudyResults,
-    rounds_to,
-)
+from dubhe_lab.report.results import ComparisonResults, MethodResult, rounds_to
 from dubhe_lab.report.table import Table
-
-_MEGABYTE = 1e6
 
 
 def summary_table(results: ComparisonResults) -> Table:
@@ -39,27 +29,22 @@ def summary_table(results: ComparisonResults) -> Table:
         ),
         "Select\n(KB)": lambda of: f"{_selection_bytes(of) / of.num_rounds / 1e3:.0f}",
     }
-    table = _table(results, cells)
     # The last column shows which methods are oracles, so their names need not.
     rows = [
-        (row[0].removesuffix(" (oracle)"), *row[1:], server_learns(name))
-        for name, row in zip(results.methods, table.rows, strict=True)
+        (
+            method_label(name).removesuffix(" (oracle)"),
+            *(cell(method) for cell in cells.values()),
+            server_learns(name),
+        )
+        for name, method in results.methods.items()
     ]
-    caption = f"{table.caption}; seconds and KB per round"
-    return Table(caption, (*table.columns, "Server\nlearns"), rows)
+    federation = results.federation
+    caption = f"{federation.name}, {federation.num_clients} clients; seconds and KB per round"
+    return Table(caption, ("Method", *cells, "Server\nlearns"), rows)
 
 
 def _selection_bytes(of: MethodResult) -> int:
     return of.selection_bytes_up + of.selection_bytes_down
-
-
-def _table(results: Results, cells: Mapping[str, Callable[[Any], str]]) -> Table:
-    title = f"{results.federation.name}, {results.federation.num_clients} clients"
-    rows = [
-        (method_label(name), *(cell(method) for cell in cells.values()))
-        for name, method in results.methods.items()
-    ]
-    return Table(title, ("Method", *cells), rows)
 
 
 def summary_sentence(results: ComparisonResults) -> str:
@@ -77,39 +62,6 @@ def summary_sentence(results: ComparisonResults) -> str:
     best, of = max(methods.items(), key=lambda each: each[1].final_accuracy)
     label = method_label(best)
     return f"The best method was {label}: {of.final_accuracy:.1%} {_over_last(of)}."
-
-
-def study_table(results: StudyResults) -> Table:
-    """Return the table of a study, with one row per method."""
-    cells: dict[str, Callable[[SelectionResult], str]] = {
-        "From\nuniform": lambda of: f"{of.mean_emd:.3f}",
-        "s.d.": lambda of: f"{of.sd_emd:.3f}",
-        "Bias": lambda of: f"{of.bias:.3f}",
-        "Local\nskew": lambda of: f"{of.mean_local_emd:.2f}",
-        "Coverage": lambda of: f"{of.coverage:.0%}",
-        "in 100\nrounds": lambda of: f"{of.coverage_100:.0%}" if len(of.emd) >= 100 else "",
-        "Effective\nclients": lambda of: f"{of.effective_clients:.0f}",
-        "Seconds": lambda of: f"{of.seconds:.1f}",
-    }
-    return _table(results, cells)
-
-
-def study_sentence(results: StudyResults) -> str:
-    """Return a sentence on each method's balance, and on the traffic if it was counted."""
-    dubhe, random, greedy = (results.methods[name] for name in ("dubhe", "random", "greedy"))
-    found = (
-        f"Over {len(dubhe.emd)} rounds the selected data's mean distance from uniform was "
-        f"{dubhe.mean_emd:.2f} with Dubhe, {random.mean_emd:.2f} at random and "
-        f"{greedy.mean_emd:.2f} with the oracle; Dubhe selected {dubhe.coverage:.0%} of the "
-        f"clients, the oracle {greedy.coverage:.0%}"
-    )
-    if dubhe.messages is None or dubhe.bytes_up is None or dubhe.bytes_down is None:
-        return f"{found}. {dubhe.privacy}".rstrip()
-    return (
-        f"{found}; Dubhe took {dubhe.messages} messages and their replies, "
-        f"{dubhe.bytes_up / _MEGABYTE:.1f} MB up and {dubhe.bytes_down / _MEGABYTE:.1f} MB down. "
-        f"{dubhe.privacy}".rstrip()
-    )
 
 
 def _over_last(method: MethodResult) -> str:

@@ -1,4 +1,4 @@
-"""Study selection alone: which clients would train in each round, without training a model."""
+"""Select without training a model, with the real protocol but without Flower."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,17 +26,10 @@ from dubhe_lab.baselines import (
 )
 from dubhe_lab.data import Federation
 from dubhe_lab.data.measures import coverage
-from dubhe_lab.experiments.findings import federation_summary, provenance, selected_data
-from dubhe_lab.experiments.settings import (
-    DUBHE,
-    STUDIED,
-    ExperimentSettings,
-    StudySettings,
-    check_participants,
-)
-from dubhe_lab.report.results import SelectionResult, StudyResults
+from dubhe_lab.experiments.findings import selected_data
+from dubhe_lab.experiments.settings import DUBHE, ExperimentSettings
+from dubhe_lab.report.results import SelectionResult
 
-_PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
 _ORACLES: Final[Mapping[str, Callable[..., Selector[Any]]]] = {
     "greedy": GreedySelector,
     "flips": FlipsSelector,
@@ -67,54 +60,27 @@ def selector_of(method: str, settings: ExperimentSettings, federation: Federatio
     return _ORACLES[method](wanted, federation.label_distributions, seed)
 
 
-def study(
-    settings: StudySettings,
-    on_round: Callable[[str, int, float | None], None] = tell_nobody,
-    *,
-    methods: Sequence[str] = STUDIED,
-) -> StudyResults:
-    """Select with each method in the same federation, and return the results.
-
-    When a method begins (round 0) and after each of its selections, `on_round` gets the method, the
-    round and None, since nothing is evaluated. The same seed gives the same selected sets,
-    encrypted or not. Methods that select by losses need a model, so they are not for studies.
-    """
-    check_participants(settings.selection.num_participants, settings.federation.num_clients)
-    federation = settings.federation.draw("synthetic", settings.classes)
-    found = {}
-    for method in methods:
-        selector = selector_of(method, settings, federation)
-        nodes = simulated_nodes(federation.label_counts)
-        on_round(method, 0, None)
-        plans, began = [], time.perf_counter()
-        for plan in islice(rounds_in_memory(selector, nodes), settings.num_rounds):
-            plans.append(plan)
-            on_round(method, plan.server_round, None)
-        seconds = time.perf_counter() - began
-        found[method] = _result(plans, federation, seconds, encrypted=settings.encrypted)
-    return StudyResults(
-        config={**settings.flat(), **provenance(_PACKAGES)},
-        federation=federation_summary(federation),
-        methods=found,
-    )
-
-
-def _result(
-    plans: Sequence[Plan], federation: Federation, seconds: float, *, encrypted: bool
+def select(
+    method: str,
+    settings: ExperimentSettings,
+    federation: Federation,
+    on_round: Callable[[], None] = tell_nobody,
 ) -> SelectionResult:
-    selected = [plan.participants for plan in plans]
-    times_selected = np.bincount(np.concatenate(selected))
-    exchanged: dict[str, Any] = {
-        "messages": sum(stage.sent for plan in plans for stage in plan.stages),
-        "bytes_up": sum(plan.bytes_up for plan in plans),
-        "bytes_down": sum(plan.bytes_down for plan in plans),
-    }
+    """Select with a method in every round, call `on_round` after each, and return the results.
+
+    The same seed gives the same selected sets. Methods that select by losses need a model, so they
+    cannot select here.
+    """
+    nodes = simulated_nodes(federation.label_counts)
+    rounds = rounds_in_memory(selector_of(method, settings, federation), nodes)
+    plans, began = [], time.perf_counter()
+    for plan in islice(rounds, settings.num_rounds):
+        plans.append(plan)
+        on_round()
     return SelectionResult(
         **selected_data(plans, federation),
-        coverage_100=coverage(selected[:100], federation.num_clients),
-        effective_clients=float(times_selected.sum() ** 2 / (times_selected**2).sum()),
-        seconds=seconds,
-        **(exchanged if encrypted else {}),
+        coverage_100=coverage([plan.participants for plan in plans[:100]], federation.num_clients),
+        seconds=time.perf_counter() - began,
     )
 
 
