@@ -136,7 +136,7 @@ def test_output_that_lacks_letters_of_a_name_shows_them_as_codes(
 ) -> None:
     """Redirected output often has an old encoding, above all on Windows."""
     table = tmp_path / "counts.csv"
-    table.write_text("site,zdrowy,gru\u017alica\nnorth,1,2\nsouth,3,4\n", encoding="utf-8")
+    table.write_text("client,zdrowy,gru\u017alica\nnorth,1,2\nsouth,3,4\n", encoding="utf-8")
     written = BytesIO()
     monkeypatch.setattr(sys, "argv", ["dubhe", "study", "--label-counts", str(table)])
     with redirect_stdout(TextIOWrapper(written, encoding="cp1252")) as out:

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from io import StringIO
 from os import PathLike
 from pathlib import Path
-from shlex import quote
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from dubhe_flwr.errors import DataError
-from dubhe_lab.data import headings as words
 
 _COUNT: Final = re.compile(r"(0|[1-9][0-9]*)([.,]0{1,2})?|[0-9]\.[0-9]+e[+-][0-9]{2}")
 """A count as people write it: 12, 12.0 (pandas, if a cell is missing), 12,0 and 1.2e+01 (NumPy).
@@ -33,55 +31,48 @@ class Grid:
     """The cells of a table as text.
 
     The columns of `cells` are the headings, or numbers from 0 for a table without headings; its
-    index holds the rows' places in the source, such as "line 3". The headings of a "file" are its
-    first line, which might be a client. The first column may be the index of a data frame.
+    index holds the rows' places in the source, such as "line 3". `client` is the heading of the
+    clients' names if the caller names none: a data frame's index, otherwise "client". An array has
+    counts only.
     """
 
     name: str
     cells: pd.DataFrame
-    kind: Literal["file", "file without heading", "data frame", "array"]
-    has_index: bool = False
-
-    @property
-    def headings(self) -> list[str]:
-        """The columns' names."""
-        return list(self.cells.columns)
+    client: str = "client"
+    is_array: bool = False
 
     def column(self, heading: str) -> str:
         """Return the column's name as the table writes it."""
-        for own in self.headings:
+        for own in self.cells.columns:
             if own.casefold() == heading.casefold():
-                return own
-        own_names = shown(self.headings)
-        raise DataError(f"{self.name} has no column {heading!r}; name one of {own_names}.")
-
-
-def counts_of(name: str, cells: pd.DataFrame) -> NDArray[np.int64]:
-    """Return cells as counts; raises `DataError` for one that is not a whole number below 2**40."""
-    text = cells.to_numpy(dtype=object)
-    codes, kinds = pd.factorize(text.ravel())
-    values = np.array([_count(kind) for kind in kinds], dtype=np.int64)
-    found = values[codes].reshape(text.shape)
-    if (found < 0).any():
-        row, column = np.argwhere(found < 0)[0]
-        cell, what = text[row, column], "not a whole number of samples"
-        why = f"{cell[:40]!r} is {'a share' if '%' in cell else what}"
-        heading = cells.columns[column]
-        is_long = (
-            f", or pass --client-column and --label-column {quote(heading)} if it holds labels"
-        )
+                return str(own)
         raise DataError(
-            f"{name}, {cells.index[row]}: {why if cell else 'a count is missing'} in the column "
-            f"{heading!r}; write whole numbers of samples without separators and 0 for none, or "
-            "say which columns are counts with --classes FIRST..LAST"
-            f"{is_long if cell[:1].isalpha() else ''}."
+            f"{self.name} has no column {heading!r}, but {shown(self.cells.columns)}; name the "
+            "clients' column with --client-column, and the columns of counts with --classes "
+            "FIRST..LAST, or the column of labels with --label-column."
         )
-    return found
 
+    def counts(self, columns: list[str]) -> NDArray[np.int64]:
+        """Return cells as counts.
 
-def are_counts(cells: Iterable[str]) -> bool:
-    """Return whether all cells are counts."""
-    return all(_count(cell) >= 0 for cell in cells)
+        Raises `DataError` for a cell that is not a whole number below 2**40.
+        """
+        text = self.cells[columns].to_numpy(dtype=object)
+        codes, kinds = pd.factorize(text.ravel())
+        values = np.array([_count(kind) for kind in kinds], dtype=np.int64)
+        found = values[codes].reshape(text.shape)
+        if (found < 0).any():
+            row, column = np.argwhere(found < 0)[0]
+            cell = text[row, column]
+            why = (
+                f"{cell[:40]!r} is not a whole number of samples" if cell else "a count is missing"
+            )
+            raise DataError(
+                f"{self.name}, {self.cells.index[row]}: {why} in the column {columns[column]!r}; "
+                "write whole numbers of samples without separators and 0 for none, or say which "
+                "columns are counts with --classes FIRST..LAST."
+            )
+        return found
 
 
 def shown(names: Iterable[str]) -> str:
@@ -108,8 +99,7 @@ def read_grid(source: Any, *, heading: bool) -> Grid:
         if suffix in {".csv", ".tsv"}:
             text = path.read_text(encoding="utf-8-sig")
             separator = "\t" if suffix == ".tsv" else _separator(path, text)
-            kind: Any = "file" if heading else "file without heading"
-            return _of_text(str(path), text, separator, kind)
+            return Grid(str(path), _cells(str(path), text, separator, heading=heading))
         why = "its name has to end in .csv, .tsv, .parquet or .npy"
     except DataError:
         raise
@@ -126,24 +116,35 @@ def read_grid(source: Any, *, heading: bool) -> Grid:
 
 
 def _of_values(values: Any, name: str) -> Grid:
-    """Read a data frame, whose index is a column if it has a name or holds text; or an array."""
+    """Read a data frame, whose index names the clients if it has a name or holds text; or an array.
+
+    Raises `DataError` if an axis of the frame says that rows are classes.
+    """
     values = values.to_pandas() if hasattr(values, "to_pandas") else values  # Polars, Arrow
     is_frame = isinstance(values, pd.DataFrame)
     try:
         frame = values if is_frame else pd.DataFrame(np.asarray(values))
     except ValueError as error:
         raise DataError(f"{name} is not a table ({error}); pass a row for each client.") from None
-    if max(frame.index.nlevels, frame.columns.nlevels) > 1:
+    index, columns = frame.index, frame.columns
+    if max(index.nlevels, columns.nlevels) > 1:
         raise DataError(f"{name} has an index of several levels; use one, as crosstab does.")
-    if words.names_clients(str(frame.columns.name or "")):
-        raise DataError(f"{name} has a column for each client; transpose it.")
-    has_index = frame.index.name is not None or pd.api.types.is_string_dtype(frame.index.dtype)
-    text = frame.to_csv(index=has_index)
-    return _of_text(name, text, ",", "data frame" if is_frame else "array", has_index=has_index)
+    if index.name in {"label", "class"} or columns.name == "client":
+        raise DataError(f"{name} has a row for each class; transpose it.")
+    has_names = index.name is not None or pd.api.types.is_string_dtype(index.dtype)
+    cells = _cells(name, frame.to_csv(index=has_names), ",", first=("row", 0))
+    return Grid(name, cells, cells.columns[0] if has_names else "client", is_array=not is_frame)
 
 
-def _of_text(name: str, text: str, separator: str, kind: Any, *, has_index: bool = False) -> Grid:
-    """Parse a CSV or TSV."""
+def _cells(
+    name: str,
+    text: str,
+    separator: str,
+    *,
+    heading: bool = True,
+    first: tuple[str, int] = ("line", 1),
+) -> pd.DataFrame:
+    """Parse a CSV or TSV; `first` is the place of its first line."""
     body = text.lstrip("\n")
     try:
         cells = pd.read_csv(
@@ -164,13 +165,13 @@ def _of_text(name: str, text: str, separator: str, kind: Any, *, has_index: bool
             f"{name}: {why}; write a cell for each heading in every line, close every quote, and "
             "delete titles and comments."
         ) from None
-    place, first = ("line", 1) if kind.startswith("file") else ("row", 0)
-    cells.index = pd.Index([f"{place} {at + first + len(text) - len(body)}" for at in cells.index])
+    place, number = first[0], first[1] + len(text) - len(body)
+    cells.index = pd.Index([f"{place} {at + number}" for at in cells.index])
     cells = cells.fillna("").map(lambda cell: " ".join(cell.split()))
     is_full = cells != ""  # drops lines that hold only separators, and columns of trailing ones
     cells = cells.loc[is_full.any(axis=1), is_full.any(axis=0)]
     headings = [str(at) for at in range(cells.shape[1])]
-    if kind != "file without heading":
+    if heading:
         headings = cells[:1].to_numpy().ravel().tolist()
         cells = cells[1:]
     if not len(cells) or len(headings) < 2:
@@ -184,7 +185,7 @@ def _of_text(name: str, text: str, separator: str, kind: Any, *, has_index: bool
             f"{name} has two columns {headings[repeated.argmax()]!r}; name every column "
             "differently, in one line, or pass --no-heading if the first line is a client."
         )
-    return Grid(name, cells.set_axis(headings, axis=1), kind, has_index)
+    return cells.set_axis(headings, axis=1)
 
 
 def _separator(path: Path, text: str) -> str:

@@ -20,8 +20,6 @@ class LabelCounts:
     classes : tuple of str, length C
     clients : tuple of str, length N
         Numbers from 0 if the table has no names.
-    note : str (default: "")
-        What was left out, and how to leave out more.
 
     Examples
     --------
@@ -36,18 +34,16 @@ class LabelCounts:
     counts: NDArray[np.int64]
     classes: tuple[str, ...]
     clients: tuple[str, ...]
-    note: str = ""
 
     @property
     def summary(self) -> str:
-        """A line about the classes that were read, and the note."""
+        """A line about the classes that were read."""
         totals = self.counts.sum(axis=0)
         each = (f"{name}: {own}" for name, own in zip(self.classes, totals, strict=True))
-        text = (
+        return (
             f"{len(self.clients)} clients, {len(totals)} classes, {totals.sum()} samples. "
             f"Samples of each class: {shown(each)}."
         )
-        return f"{text}\n{self.note}" if self.note else text
 
     @property
     def extremes(self) -> str:

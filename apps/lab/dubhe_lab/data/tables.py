@@ -2,8 +2,7 @@
 
 A table is read exactly or refused. Nothing is guessed, because the verdict would be meaningless if
 a column of client numbers were taken for a class. `grids` reads files as text, `wide_tables` and
-`long_tables` decide what each column is, `headings` knows the words, and `label_counts` checks the
-arithmetic.
+`long_tables` take columns by their names, and `label_counts` checks the arithmetic.
 """
 
 from typing import Any
@@ -41,13 +40,16 @@ def load_label_counts(
     label : str (default: "label")
         The column of the labels in the data set of a partitioner.
     heading : bool (default: True)
-        Whether the first line of a CSV or TSV is a heading. If not, columns are numbered from 0.
-    client_column : str, optional
-        The heading of the column that names the clients; all others are counts, unless ``classes``
-        says which are.
+        Whether the first line of a CSV or TSV is one. If not, columns are numbered from 0, and
+        ``classes`` has to say which are counts.
+    client_column : str, optional (default: "client", or a data frame's index)
+        The heading of the column that names the clients. All others are counts, unless ``classes``
+        says which are. A data frame's index names the clients if it has a name or holds text. An
+        array has only counts.
     label_column : str, optional
-        The heading of the column of labels in a long table, whose clients are in
-        ``client_column`` (default: "client").
+        The heading of the column of labels in a table with a row for each sample, or for each
+        client and label with their number in a column ``count``. A table whose headings are
+        ``client``, ``label`` and perhaps ``count`` is one.
     classes : str, optional
         ``"FIRST..LAST"``: these two columns and all between them are counts, whatever they look
         like; other columns are ignored.
@@ -57,13 +59,6 @@ def load_label_counts(
     DataError
         If the table cannot be read, could mean something else, or has no whole numbers of
         samples; the message says where and what to give.
-
-    Notes
-    -----
-    Without ``client_column`` and ``classes``, the first column has to name the clients beyond
-    doubt: by words, below a heading of words; by ascending numbers, in a crosstab with ascending
-    class numbers; or as the named index of a data frame. A table with the headings ``client`` and
-    ``label``, or these and ``count``, has a row for each sample or pair.
 
     Examples
     --------
@@ -88,6 +83,11 @@ def load_label_counts(
                 "classes."
             )
         return read_long(grid, client_column or "client", label_column or "label")
+    if classes is None and not heading:
+        raise DataError(
+            "Without a heading, nothing says which columns are counts; pass them as numbers, such "
+            "as --classes 0..9."
+        )
     return read_wide(grid, client_column, classes)
 
 

@@ -13,7 +13,7 @@ from io import StringIO
 from math import isfinite
 from typing import Any, Final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.jupyter import JupyterMixin
 from rich.text import Text
 
@@ -300,9 +300,10 @@ class FederationStudy(JupyterMixin):
         Console(file=page, width=80).print(self)
         return page.getvalue()
 
-    def __rich__(self) -> RenderableType:
-        """Return the text for a terminal."""
-        return Group(Text(f"{self.read}\n{self.extremes}"), self.findings())
+    def __rich_console__(self, _console: Console, _options: ConsoleOptions) -> RenderResult:
+        """Yield the text for a terminal."""
+        yield Text(f"{self.read}\n{self.extremes}")
+        yield self.findings()
 
     def findings(self) -> RenderableType:
         """Return the text for a terminal that already shows what was read."""
