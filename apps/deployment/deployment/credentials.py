@@ -38,15 +38,7 @@ class Credentials:
 
     @classmethod
     def make(cls, folder: Path, num_supernodes: int) -> "Credentials":
-        """Make new credentials in a folder, valid for a day.
-
-        Parameters
-        ----------
-        folder : Path
-            Folder to write them to; only the owner can read the private keys.
-        num_supernodes : int
-            Number of SuperNodes.
-        """
+        """Make new credentials, valid for a day; only the owner can read the private keys."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         key = ec.generate_private_key(ec.SECP384R1())
         made = cls(

@@ -38,21 +38,9 @@ for index, key in enumerate(sys.argv[2:]):
 class Federation:
     """A SuperLink and SuperNodes on loopback, with TLS, node authentication and reviewed apps.
 
-    Use it as a context manager, which stops everything it started even after an error.
-
-    Parameters
-    ----------
-    home : Path
-        Flower's home, which also holds keys, certificates and logs.
-    num_supernodes : int
-        Number of SuperNodes.
-    say : callable (str) -> None, optional
-        Gets a sentence for each step.
-
-    Attributes
-    ----------
-    processes : Processes
-        The started processes: `superlink`, `supernode-0`, `supernode-1` and so on.
+    Use it as a context manager, which stops everything it started even after an error. `home` is
+    Flower's home, and also holds keys, certificates and logs. `say` gets a sentence for each step.
+    `processes` are called `superlink`, `supernode-0`, `supernode-1` and so on.
     """
 
     def __init__(
@@ -96,25 +84,10 @@ class Federation:
         timeout: float = 3600.0,
         show: Callable[[str], None] | None = None,
     ) -> tuple[str, str]:
-        """Sign an app as reviewed, submit it and wait until it ends.
+        """Sign the app in a folder as reviewed, submit it and wait until it ends.
 
-        Parameters
-        ----------
-        app : Path
-            The folder of the app.
-        run_config : str
-            Settings as for `flwr run --run-config`.
-        timeout : float (default: 3600)
-            Seconds before giving up.
-        show : callable (str) -> None, optional
-            Gets each line of the ServerApp's log as it comes.
-
-        Returns
-        -------
-        status : str
-            Flower's status, such as `finished:completed`.
-        output : str
-            The ServerApp's log.
+        `show` gets each line of the ServerApp's log as it comes. Returns Flower's status, such as
+        `finished:completed`, and the whole log.
         """
         settings = ["--run-config", run_config] if run_config else []
         command = ("flwr", "run", self.shelf.add(app), CONNECTION, "--stream", *settings)

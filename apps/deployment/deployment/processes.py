@@ -52,13 +52,7 @@ def counting(say: Callable[[str], None], every: float = 30.0) -> Iterator[None]:
 
 
 def wait_for(condition: Callable[[], bool], timeout: float, what: str) -> None:
-    """Wait until a condition holds.
-
-    Raises
-    ------
-    TimeoutError
-        If it does not hold within `timeout` seconds; the message names `what`.
-    """
+    """Wait until a condition holds; raise `TimeoutError` after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
@@ -67,13 +61,7 @@ def wait_for(condition: Callable[[], bool], timeout: float, what: str) -> None:
 
 
 class Processes:
-    """Runs Flower's commands with their own home and environment.
-
-    Parameters
-    ----------
-    home : Path
-        Flower's home, for its configuration, installed apps and the logs of all processes.
-    """
+    """Runs Flower's commands with their own environment, and their logs in Flower's home."""
 
     def __init__(self, home: Path) -> None:
         self.home = home.resolve()
@@ -96,10 +84,7 @@ class Processes:
     def start(self, name: str, *command: str) -> int:
         """Start a command in the background, with its output in `NAME.log` in the home.
 
-        Returns
-        -------
-        int
-            The process id, which is also the process group of everything it starts.
+        Returns the process id, which is also the process group of everything it starts.
         """
         with self.log_of(name).open("wb") as output:
             self.started[name] = subprocess.Popen(  # noqa: S603 - Flower's own commands
@@ -115,21 +100,10 @@ class Processes:
     def run(
         self, *command: str, timeout: float = 300.0, show: Callable[[str], None] | None = None
     ) -> str:
-        """Run a command to its end and return its output.
+        """Run a command to its end and return its output; `show` gets each line as it comes.
 
-        Parameters
-        ----------
-        *command : str
-            Command and arguments.
-        timeout : float (default: 300)
-            Seconds before the command is killed.
-        show : callable (str) -> None, optional
-            Gets each line as it comes.
-
-        Raises
-        ------
-        TimeoutError
-            If the command took too long; the message ends with its last output.
+        A command that takes longer than `timeout` seconds is killed, and raises `TimeoutError` with
+        its last output.
         """
         lines: list[str] = []
         with subprocess.Popen(  # noqa: S603 - Flower's own commands
@@ -170,10 +144,7 @@ class Processes:
     def has_said(self, name: str, words: str) -> bool:
         """Return whether these words are in a process's log.
 
-        Raises
-        ------
-        RuntimeError
-            If the process ended without them; the message ends with its last output.
+        Raises `RuntimeError` with its last output if it has ended without them.
         """
         log = self.log_of(name).read_text("utf-8", errors="replace")
         if words in log:

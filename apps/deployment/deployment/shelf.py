@@ -21,17 +21,8 @@ class Shelf:
     """Serves signed apps on the loopback interface.
 
     A SuperLink accepts signatures only from a Flower Hub, whose address it reads from
-    `FLWR_SUPERGRID_API_URL`. The reviewer's private key is never written to disk.
-
-    Parameters
-    ----------
-    trusted_entities : Path
-        File to write the reviewer's public key to, in the format that SuperNodes read.
-
-    Attributes
-    ----------
-    url : str
-        Address at which the SuperLink finds the apps.
+    `FLWR_SUPERGRID_API_URL`; here it is `url`. The reviewer's private key is never written to disk.
+    The public key goes to the file `trusted_entities`, in the format that SuperNodes read.
     """
 
     def __init__(self, trusted_entities: Path) -> None:
@@ -63,18 +54,7 @@ class Shelf:
         Thread(target=self._server.serve_forever, daemon=True).start()
 
     def add(self, app: Path) -> str:
-        """Sign an app as reviewed, and offer it to the SuperLink.
-
-        Parameters
-        ----------
-        app : Path
-            The app's folder.
-
-        Returns
-        -------
-        str
-            The app's name for `flwr run`.
-        """
+        """Sign the app in a folder as reviewed, offer it, and return its name for `flwr run`."""
         project = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))
         publisher, name = project["tool"]["flwr"]["app"]["publisher"], project["project"]["name"]
         fab, signed_at = build_fab_from_disk(app), int(time.time())

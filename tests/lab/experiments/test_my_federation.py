@@ -16,7 +16,6 @@ import pytest
 from command_line import call
 from numpy.typing import NDArray
 
-import dubhe_lab
 from dubhe_flwr.core.distribution import (
     distance_to_uniform,
     global_distribution,
@@ -398,9 +397,3 @@ def test_options_say_how_to_read_a_table(tmp_path: Path) -> None:
     assert "num_participants=40 is above" in refused.err
     found = study(file, num_participants=5, key_bits=512, client_column="site", label_column="kind")
     assert found.read.startswith("30 clients, 3 classes, 990 samples. ")
-
-
-def test_the_package_imports_study_on_first_use() -> None:
-    """`dubhe_lab.study` is imported on first use, and a wrong name is an error."""
-    with pytest.raises(AttributeError, match="no attribute 'studies'"):
-        getattr(dubhe_lab, "studies")  # noqa: B009 - mypy knows that there is none

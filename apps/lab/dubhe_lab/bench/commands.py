@@ -20,7 +20,7 @@ from dubhe_lab.bench.simulation import bench_simulation
 from dubhe_lab.bench.start import bench_start
 from dubhe_lab.bench.vaults import bench_vaults
 from dubhe_lab.cli.application import new_application
-from dubhe_lab.cli.options import command, say_written, writable_file
+from dubhe_lab.cli.options import command, writable_file
 from dubhe_lab.experiments.options import CommandSettings
 
 _Bench: TypeAlias = Callable[[Any], BenchResults]
@@ -65,7 +65,7 @@ def _run(
         console.print(table.for_terminal())
     if json is not None:
         results.save(json)
-    say_written(console, json)
+        console.print(f"Written: {json}.", highlight=False, markup=False)
 
 
 def _command(bench: _Bench) -> Callable[..., None]:

@@ -9,8 +9,6 @@ from tempfile import TemporaryFile
 from typing import Any, get_args
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_lab.experiments.options import CommandSettings
@@ -76,12 +74,6 @@ def _parameter(name: str, own: Field[Any], shown: str | None) -> inspect.Paramet
         default=typer.Option(default, spelling, help=about["about"], show_default=told),
         annotation=kind if default is not None else kind | None,
     )
-
-
-def say_written(console: Console, *paths: Path | None) -> None:
-    """Name the files that were asked for."""
-    if written := [escape(str(path)) for path in paths if path is not None]:
-        console.print(f"Written: {', '.join(written)}.", highlight=False)
 
 
 def writable_folder(folder: Path) -> Path:

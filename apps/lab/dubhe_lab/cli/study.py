@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_lab.cli.options import command, say_written, writable_file
+from dubhe_lab.cli.options import command, writable_file
 from dubhe_lab.data import LabelCounts, load_label_counts
 from dubhe_lab.experiments import StudySettings
 from dubhe_lab.experiments.my_federation import study as run
@@ -84,10 +84,10 @@ def _study(
             equal_weights=equal_weights,
             seed=settings.federation.seed,
         )
+    console.print(found.findings(), highlight=False)
     if json is not None:
         write_json(json, found.to_dict())
-    console.print(found.findings(), highlight=False)
-    say_written(console, json)
+        console.print(f"Written: {json}.", highlight=False, markup=False)
 
 
 def _drawn(settings: StudySettings) -> LabelCounts:

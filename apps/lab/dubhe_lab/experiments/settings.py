@@ -212,17 +212,11 @@ class ExperimentSettings(CommandSettings):
         return max(self.selection.reference_set)
 
     def _check_classes(self) -> None:
-        rule = self.selection.arguments()["rule"]
-        if rule.num_classes in {None, self.classes}:
-            return
-        if self.selection.target is None:
-            raise SettingsError(
-                f"reference_set={self.selection.reference_set} is for {rule.num_classes} classes, "
-                f"not {self.classes}; make {self.classes} its largest size."
-            )
-        raise SettingsError(
-            f"target has {rule.num_classes} shares for {self.classes} classes; pass one for each."
-        )
+        number = self.selection.chosen_rule.num_classes
+        if number not in {None, self.classes}:
+            what = "reference_set" if self.selection.target is None else "target"
+            given = f"{what}={getattr(self.selection, what)}"
+            raise SettingsError(f"{given} is for {number} classes, not {self.classes}.")
 
     def protocol_settings(self, method: str = "dubhe") -> Settings:
         """Return the protocol's settings for a method of `DUBHE` with simulated nodes."""

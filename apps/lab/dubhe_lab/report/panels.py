@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import pandas as pd
 
 from dubhe_lab.report.methods import Looks, method_label, method_looks
 from dubhe_lab.report.picture import GLOBAL_COLOUR, UNIFORM_COLOUR, Panel, Picture
@@ -130,9 +130,11 @@ def _draw_by_round(
         if len(values) - 1 + first_round >= _SMOOTHED_FROM:
             window = max(2, len(values) // 12)
             axes.plot(rounds, values, color=looks[name]["color"], alpha=0.28, linewidth=1)
+        # The first value is kept and left out of later means, so that curves begin together.
+        means = pd.Series(values[1:]).rolling(window, min_periods=1).mean()
         axes.plot(
             rounds,
-            _trailing_mean(values, window),
+            [*values[:1], *means],
             **looks[name],
             markevery=(known[:: max(1, len(known) // 8)] - first_round).astype(int).tolist(),
             label=method_label(name),
@@ -184,14 +186,3 @@ def _step_evenly(axis: "Axis", **how: Any) -> None:
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - takes long
 
     axis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], min_n_ticks=1, **how))
-
-
-def _trailing_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
-    """Return the mean over each value and up to ``window - 1`` values before it.
-
-    The first value is kept as it is and left out of later means, so that curves with a common
-    start also begin together when smoothed.
-    """
-    series = np.asarray(values, dtype=np.float64)
-    means = [series[max(1, i - window + 1) : i + 1].mean() for i in range(1, series.size)]
-    return np.append(series[:1], means)
