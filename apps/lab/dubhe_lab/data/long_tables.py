@@ -40,7 +40,11 @@ def read_long(grid: Grid, client_column: str, label_column: str) -> LabelCounts:
         )
     again = long[long.duplicated(["client", "label"])]
     if rest and len(again):
-        raise DataError(f"{grid.name}, {again.index[0]}: a second count of the same; add them.")
+        client, label = again.iloc[0][["client", "label"]]
+        raise DataError(
+            f"{grid.name}, {again.index[0]}: client {str(client)!r} has a second count of "
+            f"{str(label)!r}; add them."
+        )
     wide = long.pivot_table("count", "client", "label", aggfunc="sum", fill_value=0)
     counts, own = wide.to_numpy(dtype="int64"), tuple(map(str, wide.index))
     check_counts(counts, grid.name, [f"client {name!r}" for name in own], totals=())

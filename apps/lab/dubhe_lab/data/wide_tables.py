@@ -32,17 +32,17 @@ _NO_CLASSES: Final = _SUMMARIES | _set(
 
 def read_wide(grid: Grid, client_column: str | None, classes: str | None) -> LabelCounts:
     """Return the label counts; raises `DataError` for a table that may mean something else."""
-    told = grid.client if client_column is None else client_column
-    has_names = client_column is not None or not (grid.is_array or classes is not None)
-    names = [grid.column(told)] if has_names else []
     headings = list(map(str, grid.cells.columns))
+    if client_column is None and (classes is not None or grid.is_array):
+        names = [heading for heading in headings if heading == grid.client]
+    else:
+        names = [grid.column(grid.client if client_column is None else client_column)]
     if classes is None:
         columns = [heading for heading in headings if heading not in names]
     else:
         columns = _in_range(grid, headings, classes)
-        if set(names) & set(columns):
-            raise DataError(f"classes={classes!r} must not contain the column of the clients.")
-        names = names or [own for own in headings if own == grid.client and own not in columns]
+    if set(names) & set(columns):
+        raise DataError(f"classes={classes!r} must not contain the column of the clients.")
     others = grid.cells[[heading for heading in headings if heading not in columns]]
     for place, row in zip(others.index, others.to_numpy(), strict=True):
         if summaries := [cell for cell in row if summarises(cell)]:
@@ -59,7 +59,8 @@ def read_wide(grid: Grid, client_column: str | None, classes: str | None) -> Lab
 
 def summarises(name: str) -> bool:
     """Return whether a row or label calls itself a total or a statistic of others."""
-    return not _SUMMARIES.isdisjoint(_words(name))
+    own = set(_words(name))
+    return not own.isdisjoint({"total", "subtotal"}) or (bool(own) and own <= _SUMMARIES)
 
 
 def _in_range(grid: Grid, headings: list[str], classes: str) -> list[str]:
