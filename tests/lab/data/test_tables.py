@@ -81,7 +81,7 @@ def test_tables_as_people_have_them(table: dict[str, Any], tmp_path: Path) -> No
         (SimpleNamespace(to_pandas=lambda: NUMBERED), COUNTS, {}),  # as in Polars and Arrow
         (FRAME, COUNTS, {"classes": "cat..cow"}),
         (crosstab(COUNTS), COUNTS, {}),
-        (crosstab(MANY).T, "a row for each class; transpose", {}),
+        (crosstab(MANY).T.rename_axis("sickness"), "a row for each class; transpose", {}),
         (crosstab(MANY).T.rename_axis(None, axis=1), "a row for each class; transpose", {}),
         (samples(COUNTS), COUNTS, {}),
         (NAMED.replace(9, np.nan), "row 3: a count is missing", {}),

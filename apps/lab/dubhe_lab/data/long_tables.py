@@ -59,7 +59,7 @@ def _names(grid: Grid, column: str) -> "pd.Series":
             f"{grid.name}, {wrong.idxmax()}: {cells[wrong].iloc[0]!r} in {column!r} is not a name; "
             "name a client and a label in every row."
         )
-    numbers = pd.to_numeric(cells, errors="coerce").convert_dtypes()
+    numbers = pd.to_numeric(cells, errors="coerce")
     is_number = numbers.notna().all()
     if (numbers if is_number else cells.str.casefold()).nunique() < cells.nunique():
         raise DataError(

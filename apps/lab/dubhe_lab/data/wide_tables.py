@@ -80,7 +80,6 @@ def _check_columns(name: str, columns: list[str], counts: NDArray[np.int64]) -> 
         is_constant = len(column) >= 10 and 0 < column.min() == column.max()
         if (
             not heading
-            or "%" in heading
             or not _NO_CLASSES.isdisjoint(_words(heading))
             or _number_rows(column)
             or (is_constant and (counts != counts[0]).any())
