@@ -88,7 +88,9 @@ def test_no_committee_is_sought_for_ever() -> None:
     """After six epochs that failed, the server gives up the round."""
     nodes = federation(pinned=False)
     alter(nodes, Stage.APPOINT, lost)
-    with pytest.raises(QuorumError, match=r"last attempt failed .* \(no reply at appoint: 3\); see"):
+    with pytest.raises(
+        QuorumError, match=r"last attempt failed .* \(no reply at appoint: 3\); see"
+    ):
         nodes.play(1)
     assert nodes.stages().count(Stage.JOIN) == 7
     committees = {tuple(asked(nodes, Stage.APPOINT)[at : at + 3]) for at in range(0, 21, 3)}
