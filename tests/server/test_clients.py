@@ -1,5 +1,6 @@
 """Tests of the clients that a strategy with configure_fit is offered."""
 
+from types import SimpleNamespace
 from typing import cast
 from unittest.mock import Mock
 
@@ -7,8 +8,6 @@ import pytest
 from apis import FIT, NUM_NODES, strategy_server_app
 from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
-from flwr.server.compat.grid_client_proxy import GridClientProxy
-from flwr.serverapp import Grid
 from supernodes import SuperNodes
 
 from dubhe_flwr.errors import SettingsError
@@ -28,17 +27,13 @@ def test_nodes_may_leave_while_clients_are_listed() -> None:
     """Flower's and our own thread unregister nodes, perhaps while the main thread lists them."""
     manager = SimpleClientManager()
 
-    class Leaving(GridClientProxy):
+    class Leaving(SimpleNamespace):
         @property
         def node_id(self) -> int:
             manager.clients.pop("2", None)
             return int(self.cid)
 
-        @node_id.setter
-        def node_id(self, node_id: int) -> None: ...
-
-    for node_id in (1, 2, 3):
-        manager.register(Leaving(node_id, cast("Grid", None), run_id=1))
+    manager.clients = {cid: cast("ClientProxy", Leaving(cid=cid, grid=None)) for cid in "123"}
     assert list(_clients_of(manager)) == [1, 2, 3]
     assert list(_clients_of(manager)) == [1, 3]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from core.prices.populations import Federation, skewed, with_emd
+from core.prices.populations import Federation, with_emd
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,18 +21,6 @@ def test_blurred_labels_are_the_nearest_distributions(seed: int, size: int, nois
     assert found.sum(axis=1) == pytest.approx(1.0)
     # A point of a convex set is nearest if and only if no other is on the noisy point's side.
     assert np.einsum("ic,jic->ji", noisy - found, others[:, None] - found).max() < 1e-9
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_volunteers_are_balanced_although_they_are_blurred(*, weighted: bool) -> None:
-    """The sums have the exact labels, so prices correct what the blur would otherwise change."""
-    design = PriceDesign(3, 20, 40.0, 0.15, largest_weight=4.0 if weighted else 1.0, blur=0.2)
-    weights = np.random.default_rng(3).uniform(0.4, 1.6, 400) if weighted else None
-    nodes = Federation(design, skewed(400, 3, 0), weights)
-    blind = nodes.distance(np.ones(400))
-    assert nodes.settle() <= 6
-    assert nodes.distance() < 0.25 * blind
-    assert nodes.probabilities().sum() == pytest.approx(design.num_drawn, rel=0.1)
 
 
 @pytest.mark.slow
