@@ -71,9 +71,6 @@ class Trainer(NumPyClient):
     def __init__(self, partition: int) -> None:
         self.partition = partition
 
-    def get_parameters(self, config: dict[str, Any]) -> list[NDArray[Any]]:
-        return MODEL
-
     def fit(
         self, parameters: list[NDArray[Any]], config: dict[str, Any]
     ) -> tuple[list[NDArray[Any]], int, dict[str, Any]]:
