@@ -5,7 +5,6 @@ import os
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
-from threading import Thread
 from time import sleep
 from typing import Any
 
@@ -139,16 +138,6 @@ def test_a_relative_folder_is_refused(folder: Any, caplog: pytest.LogCaptureFixt
     with pytest.raises(RefusedError, match=r"^This node cannot use its argument state_dir"):
         join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=lambda _context: folder))
     assert "must be an absolute path" in caplog.text
-
-
-def test_nodes_that_share_a_folder_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    """One of them may be reading its label counts for minutes."""
-    node = Node(lambda _context: COUNTS, state_dir=tmp_path)
-    other = Thread(target=join_in_a_new_run, args=(node, 4), daemon=True)
-    with open_ledger(tmp_path, "3"):
-        other.start()
-        other.join(timeout=60.0)
-        assert not other.is_alive()
 
 
 def test_a_process_that_label_counts_forked_does_not_keep_the_lock(tmp_path: Path) -> None:
