@@ -128,6 +128,7 @@ class _Checks:
             try:
                 rank = self.trusted.rank(statement, reply.signature)
             except UntrustedError:
+                self.declined.add(node_id)  # so that it neither trains at random nor counts as new
                 return NOT_SIGNED
             if rank in self.ranks.values():
                 return "signing key of another node"

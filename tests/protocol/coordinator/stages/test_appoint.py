@@ -84,6 +84,13 @@ def test_a_member_with_an_old_list_costs_a_committee() -> None:
     assert "No sum can be opened because of node 1; all nodes register again." in plan.notes
 
 
+def test_a_node_whose_key_is_not_trusted_does_not_train_at_random() -> None:
+    """Its key may have been revoked."""
+    nodes = federation(trusted_keys=TRUSTED[:-1], on_failure="random", num_participants=N)
+    alter(nodes, Stage.APPOINT, lost)
+    assert set(nodes.play(1).participants) == set(nodes.ids[:-1])
+
+
 def test_no_committee_is_sought_for_ever() -> None:
     """After six epochs that failed, the server gives up the round."""
     nodes = federation(pinned=False)
