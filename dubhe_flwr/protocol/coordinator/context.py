@@ -165,7 +165,7 @@ class Context:
         least: int = 1,
         num_ineligible: int = 0,
     ) -> None:
-        """Give up if there are too few nodes; say how many are needed and why some were dropped.
+        """Give up if there are too few nodes; say how many are connected, needed and dropped.
 
         A further `num_ineligible` nodes were left out by the strategy's `eligible`.
         """
@@ -175,12 +175,13 @@ class Context:
         needed = f"quorum={quorum}" if quorum >= least else f"the {least} needed"
         reports = self.round.reports
         left_out = [f"left out by eligible(): {num_ineligible}"] if num_ineligible else []
-        lost = ", ".join([*left_out, *reasons(reports)]) or "no reply was dropped"
+        lost = [*left_out, *reasons(reports)] or ["no reply was dropped"]
+        told = ", ".join([f"connected: {len(self.round.present)}", *lost])
         can_lower = quorum > max(least, self.settings.min_cohort)
         otherwise = f"{WAIT}, or lower quorum" if can_lower else WAIT
         nodes = "1 node is" if num_nodes == 1 else f"{num_nodes} nodes are"
         self.give_up(
-            f"Round {self.server_round}: {nodes} {what}, fewer than {needed} ({lost}); "
+            f"Round {self.server_round}: {nodes} {what}, fewer than {needed} ({told}); "
             f"{remedy(reports) or otherwise}.",
             epoch,
         )

@@ -83,7 +83,8 @@ def test_nodes_without_data_do_not_end_a_run_that_others_have_left() -> None:
         nodes.policies[node_id] = replace(nodes.policies[node_id], label_counts=lambda: [0] * 4)
     nodes.play(1)
     for number in (2, 3):
-        assert by_chance(nodes.play(number, new), set(), number=0)
+        assert by_chance(plan := nodes.play(number, new), set(), number=0)
+        assert "fewer than quorum=3 (3 connected, 3 no data at join)" in plan.notes[-1]
     assert not nodes.play(4).fallback
 
 

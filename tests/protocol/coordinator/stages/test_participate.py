@@ -12,7 +12,8 @@ def test_the_error_counts_nodes_that_eligible_left_out() -> None:
     """The error counts these nodes even if the round was already drawn."""
     nodes = federation(rounds_per_draw=2)
     nodes.play(1)
-    with pytest.raises(QuorumError, match=r"2 nodes .*willing.* \(left out by eligible\(\): 9\)"):
+    match = r"2 nodes .*willing.* \(connected: 11, left out by eligible\(\): 9\)"
+    with pytest.raises(QuorumError, match=match):
         nodes.play(2, nodes.ids[:11], nodes.ids[9:])
 
 
