@@ -84,7 +84,7 @@ def test_nodes_without_data_do_not_end_a_run_that_others_have_left() -> None:
     nodes.play(1)
     for number in (2, 3):
         assert by_chance(plan := nodes.play(number, new), set(), number=0)
-        assert "fewer than quorum=3 (3 connected, 3 no data at join)" in plan.notes[-1]
+        assert "fewer than quorum=3 (connected: 3, no data at join: 3)" in plan.notes[-1]
     assert not nodes.play(4).fallback
 
 
