@@ -4,7 +4,6 @@ import re
 from functools import partial
 
 import pytest
-from protocol.federation import epoch_of
 from protocol.server import (
     PLAIN,
     altered,
@@ -40,15 +39,6 @@ def test_the_seed_comes_from_the_operator_or_the_system() -> None:
     drawn = {federation(seed=None).state.run.seed for _ in range(8)}
     assert len(drawn) == 8
     assert all(0 <= seed < 2**63 for seed in drawn)
-
-
-def test_identity_and_key_of_an_epoch_are_new() -> None:
-    """They are new even if the server repeats a run with the same seed."""
-    nodes, same = federation(), federation()
-    plan = nodes.play(1)
-    same.play(1)
-    assert plan.epoch == epoch_of(nodes).identity != epoch_of(same).identity
-    assert epoch_of(nodes).registration.public != epoch_of(same).registration.public
 
 
 def test_nodes_that_left_are_replaced_in_a_plan_made_ahead() -> None:

@@ -1,16 +1,15 @@
 """Tests of rounds that cannot go on: a typed error or random clients, as the operator chose."""
 
-from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from protocol.server import Nodes, alter, altered, lost, wills
+from protocol.nodes import set_policy
+from protocol.server import Nodes, alter, lost, wills
 from protocol.server import federation as usual
 
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError, SettingsError
 from dubhe_flwr.protocol import Plan
-from dubhe_flwr.protocol.coordinator.context import Rest
 from dubhe_flwr.protocol.coordinator.stages.participate import Participate
 from dubhe_flwr.protocol.coordinator.stages.register import Register
 
@@ -69,8 +68,8 @@ def test_other_errors_end_only_the_round(kind: type, monkeypatch: pytest.MonkeyP
 def test_a_wrong_setting_ends_the_run(label_counts: list[int]) -> None:
     """If all nodes decline because of a wrong setting, no round will ever work."""
     nodes = federation()
-    for node_id, policy in nodes.policies.items():
-        nodes.policies[node_id] = replace(policy, label_counts=lambda: label_counts)
+    for node_id in nodes.ids:
+        set_policy(nodes, node_id, label_counts=lambda: label_counts)
     with pytest.raises(QuorumError, match=r"reference_set|whole numbers") as error:
         nodes.play(1)
     assert "on_failure" not in str(error.value)
@@ -95,7 +94,9 @@ def test_nodes_that_declined_are_not_selected() -> None:
     rest = set(nodes.ids) - out
     for stage in ("appoint", "join"):
         silent(nodes, stage)
-        assert by_chance(nodes.play(1), rest, number=3)
+        plan = nodes.play(1)
+        assert by_chance(plan, rest, number=3)
+        assert (plan.epoch, plan.num_registered, plan.num_tries, plan.chosen) == (None, 0, 1, None)
     wills(nodes, range(9), lambda _round: True)
     silent(nodes, "appoint")
     assert out & set(nodes.play(2).participants)
@@ -112,24 +113,13 @@ def test_nodes_that_declined_in_a_draw_are_not_selected() -> None:
 
 
 def test_nodes_that_said_yes_come_first() -> None:
-    """Nodes that said yes train for sure."""
+    """Nodes that said yes train for sure; a round that failed at its draw costs no registration."""
     nodes = federation(quorum=4)
-    nodes.play(1)
+    before = nodes.play(1).epoch
     silent(nodes, "participate", *nodes.ids[3:6])
     plan = nodes.play(2)
     assert set(nodes.ids[3:6]) < set(plan.participants)
     assert by_chance(plan, set(nodes.ids))
-
-
-def test_a_failed_draw_keeps_the_epoch() -> None:
-    """A round that failed at its draw costs no registration."""
-    nodes = federation()
-    before = nodes.play(1).epoch
-    with altered(nodes, "participate", lost):
-        plan = nodes.play(2)
-    assert (plan.fallback, plan.epoch, plan.num_registered) == (True, before, 12)
-    assert nodes.play(3).epoch == before
-    nodes.state = replace(nodes.state, stage=Rest())
+    assert (plan.epoch, plan.num_registered) == (before, 12)
     silent(nodes, "join")
-    plan = nodes.play(4)
-    assert (plan.epoch, plan.num_registered, plan.num_tries, plan.chosen) == (None, 0, 1, None)
+    assert nodes.play(3).epoch == before

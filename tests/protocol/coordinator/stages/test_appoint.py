@@ -75,15 +75,6 @@ def test_lists_that_differ_by_a_key_leave_out_its_node_alone(
     assert (plan.num_registered, joins_in(plan)) == (N - 1, 1)
 
 
-def test_a_member_with_an_old_list_costs_a_committee() -> None:
-    """It refuses a roster with a key that it does not know; then another committee is asked."""
-    nodes = federation()
-    set_policy(nodes, nodes.ids[1], pinned=PinnedKeys(KEYS[1], TRUSTED[:-1]))
-    plan = nodes.play(1)
-    assert (plan.num_registered, joins_in(plan)) == (N, 2)
-    assert "No sum can be opened because of node 1; all nodes register again." in plan.notes
-
-
 def test_a_node_whose_key_is_not_trusted_does_not_train_at_random() -> None:
     """Its key may have been revoked."""
     nodes = federation(trusted_keys=TRUSTED[:-1], on_failure="random", num_participants=N)
