@@ -1,6 +1,5 @@
 """Under encryption, Dubhe selects exactly the same clients as with plain numbers."""
 
-from dataclasses import replace
 from functools import partial
 from math import comb
 from typing import Any
@@ -11,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from protocol.federation import dubhe, joined, registered
+from protocol.nodes import set_policy
 from vectors import reference
 
 from dubhe_flwr.core.randomness import generator
@@ -50,8 +50,7 @@ def check(style: str, num_clients: int, seed: int, **given_: Any) -> None:
         plans = []
         for nodes in federations:
             for node_id, row in zip(nodes.ids, labels, strict=True):
-                policy = replace(nodes.policies[node_id], label_counts=partial(np.array, row))
-                nodes.policies[node_id] = policy
+                set_policy(nodes, node_id, label_counts=partial(np.array, row))
             nodes.exchanges.clear()
             plans.append(nodes.play(server_round))
         announced, rows = encode(joined(nodes, nodes.ids[0]).announced), labels.tolist()

@@ -2,12 +2,12 @@
 
 import json
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from protocol.federation import (
     Federation,
     dubhe,
@@ -18,7 +18,6 @@ from protocol.federation import (
     skewed_counts,
 )
 
-from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.core.distribution import distance_to_uniform, fixed_point_distribution
 from dubhe_flwr.core.registration import participation_probability
 from dubhe_flwr.core.search import search_contribution
@@ -109,19 +108,14 @@ def encodings(vector: Any) -> set[bytes]:
     return {encoding for encoding in found if len(encoding) >= 8}
 
 
-def label_secrets(
-    label_counts: ArrayLike, reference_set: Sequence[int], thresholds: Mapping[int, float]
-) -> set[bytes]:
-    """Return the ways to write down R_A, and each node's labels, p_l and registry."""
-    rows = np.asarray(label_counts)
-    codebook = Codebook(reference_set)
-    overall, slots = overall_registry(rows, codebook, thresholds)
-    secrets = encodings(overall)
-    for counts, slot in zip(rows, slots, strict=True):
-        secrets |= encodings(fixed_point_distribution(counts))
-        secrets |= encodings(counts)
-        secrets |= encodings(counts / counts.sum())
-        secrets |= encodings(np.eye(codebook.length, dtype=np.int64)[slot])
+def label_secrets(rule: Paper, candidate: Mapping[int, float]) -> set[bytes]:
+    """Return the ways to write down R_A, P, and each node's labels, p_l and registry."""
+    overall, slots = overall_registry(COUNTS, rule.codebook, candidate)
+    secrets = encodings(overall) | encodings(participation_probability(overall, 4))
+    for counts, slot in zip(COUNTS, slots, strict=True):
+        registry = np.eye(rule.codebook.length, dtype=np.int64)[slot]
+        for own in (fixed_point_distribution(counts), counts, counts / counts.sum(), registry):
+            secrets |= encodings(own)
     return secrets
 
 
@@ -174,9 +168,7 @@ def test_nothing_is_in_the_clear(settings: dict[str, Any]) -> None:
     rule = joined(nodes, nodes.ids[0]).terms.rule
     assert isinstance(rule, Paper)
     for candidate in rule.candidates:
-        secrets |= label_secrets(COUNTS, rule.codebook.reference_set, candidate)
-        overall, _ = overall_registry(COUNTS, rule.codebook, candidate)
-        secrets |= encodings(participation_probability(overall, 4))
+        secrets |= label_secrets(rule, candidate)
     if len(rule.candidates) > 1:
         secrets |= secrets_of_search(rule)
     replies: list[Any] = [exchange.reply for exchange in nodes.exchanges]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol.federation import Federation, dubhe, skewed_counts
+from protocol.nodes import set_policy
 from protocol.server import alter
 
 from dubhe_flwr.protocol import Batch, NodeFailure, Plan, Stage
@@ -22,8 +23,7 @@ def federation(num_willing: int = 0, **settings: Any) -> Federation[Any]:
     usual: dict[str, Any] = {"simulation": "plain", "registration_interval": 2}
     nodes = dubhe(COUNTS, **usual | settings)
     for node_id in nodes.ids[:num_willing]:
-        own = replace(nodes.policies[node_id], willing=lambda server_round: server_round != 2)
-        nodes.policies[node_id] = own
+        set_policy(nodes, node_id, willing=lambda server_round: server_round != 2)
     return nodes
 
 
@@ -33,8 +33,7 @@ def rounds(nodes: Federation[Any], played: SimulatedNodes | None) -> list[Plan]:
     for server_round in range(1, 5):
         if server_round == 3:
             for node_id, counts in zip(nodes.ids[:9], COUNTS[9:], strict=False):
-                policy = replace(nodes.policies[node_id], label_counts=partial(np.array, counts))
-                nodes.policies[node_id] = policy
+                set_policy(nodes, node_id, label_counts=partial(np.array, counts))
         outcome = nodes.begin(server_round)
         while isinstance(outcome, Batch):
             deliver = nodes.deliver
