@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from protocol.federation import encrypted, epoch_of, joined, priced, registered
-from protocol.nodes import SCALE, Exchanges, federation, next_request, refuses, seal
+from protocol.federation import encrypted, joined, priced, registered
+from protocol.nodes import SCALE, Exchanges, federation, next_request
 from protocol.server import alter, lost
 
-from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Stage
-from dubhe_flwr.protocol.wire.messages import DetermineRequest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 
 
@@ -23,21 +21,6 @@ def test_a_draw_at_the_probability_is_a_no(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("dubhe_flwr.protocol.node.round.private_draws", lambda _number: draws)
     reply = nodes.handle(node_id, {**request, "num-tries": 3})
     assert reply["decisions"] == bytes([0b01000000])
-
-
-def test_without_an_agent_nothing_is_determined() -> None:
-    """A server that asks anyway learns nothing about a sum."""
-    nodes = federation(tries=1)
-    nodes.play(1)
-    node_id = nodes.ids[0]
-    asked = seal(epoch_of(nodes).identity, Stage.DETERMINE, 50, DetermineRequest(b"", (1,)))
-    refuses(
-        nodes,
-        node_id,
-        asked,
-        RefusedError,
-        "No agent chooses among tries in this registration period",
-    )
 
 
 @pytest.mark.parametrize(("local_skew", "best"), [(0.0, 0), (0.05, 1)])

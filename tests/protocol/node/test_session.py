@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from protocol.federation import epoch_of
 from protocol.nodes import federation, next_request, refuses, seal
 
 from dubhe_flwr.errors import RefusedError
@@ -11,7 +12,8 @@ from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.node.memory import Allowance
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import spend_day
-from dubhe_flwr.protocol.wire.messages import HelloRequest
+from dubhe_flwr.protocol.wire.codec import Message
+from dubhe_flwr.protocol.wire.messages import DetermineRequest, HelloRequest, OpenRequest
 
 HELLO = seal(bytes(16), Stage.HELLO, 99, HelloRequest())
 POLICY = NodePolicy(label_counts=list, alias="1", max_epochs_per_day=2, max_draws_per_day=10)
@@ -36,6 +38,23 @@ def test_an_error_reveals_only_its_type() -> None:
     spoilt = {**request, "sealed-key": bytes(80)}
     refusal = refuses(nodes, node_id, spoilt, RefusedError, r"^The key does not open, or is")
     assert (refusal.__cause__, refusal.__suppress_context__) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("stage", "body", "why"),
+    [
+        (Stage.DETERMINE, DetermineRequest(b"", (1,)), "No agent chooses among tries"),
+        (Stage.OPEN, OpenRequest(0, b"\xff", b""), "not a member of a committee"),
+    ],
+)
+def test_without_an_agent_or_a_committee_nobody_reads_a_sum(
+    stage: Stage, body: Message, why: str
+) -> None:
+    """A server that asks anyway learns nothing."""
+    nodes = federation(tries=1)
+    nodes.play(1)
+    asked = seal(epoch_of(nodes).identity, stage, 50, body)
+    refuses(nodes, nodes.ids[0], asked, RefusedError, why)
 
 
 @pytest.mark.parametrize(

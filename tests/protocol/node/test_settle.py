@@ -4,12 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.nodes import Exchanges, federation, next_request, refuses, seal
+from protocol.nodes import Exchanges, federation, next_request, refuses
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.he.secret_key import SecretKey
 from dubhe_flwr.protocol import Stage
-from dubhe_flwr.protocol.wire.messages import OpenRequest
 from dubhe_flwr.protocol.wire.terms import terms_of
 from dubhe_flwr.rules import Settled, Unsettled
 
@@ -74,11 +73,3 @@ def test_only_the_owner_learns_what_is_wrong_with_a_rule(  # noqa: PLR0917 - a r
     assert message.startswith("dubhe: the ")
     assert log in message
     assert "3 1 4" not in message
-
-
-def test_without_a_committee_nobody_opens_a_sum() -> None:
-    """The agent's key opens the sums of such an epoch."""
-    nodes = federation()
-    node_id, request = next_request(nodes, Stage.SETTLE)
-    asked = seal(request["epoch"], Stage.OPEN, 50, OpenRequest(0, b"\xff", b""))  # type: ignore[arg-type]
-    refuses(nodes, node_id, asked, RefusedError, "not a member of a committee")

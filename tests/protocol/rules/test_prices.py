@@ -60,10 +60,15 @@ def test_the_description_shows_the_settings() -> None:
 
 
 def test_a_target_fixes_the_number_of_classes() -> None:
-    """The target's length is the number of classes; the federation's own mix fixes none."""
+    """The target's length is the number of classes; the federation's own mix fixes none.
+
+    With one class, there is nothing to balance.
+    """
     assert (Prices().num_classes, Prices(target=TARGET).num_classes) == (None, 4)
     assert Prices(target=(0.3, 0.7)).num_classes == 2
     assert Prices(target="own").num_classes is None
+    with pytest.raises(SettingsError, match="num_classes=1 must be at least 2"):
+        Prices().registration_slots(Frame(1, 100))
 
 
 @pytest.mark.parametrize(
@@ -91,12 +96,6 @@ def test_what_cannot_work_is_refused(settings: dict[str, Any], match: str) -> No
     """The error shows the value and what it must be."""
     with pytest.raises(SettingsError, match=match):
         Prices(**settings)
-
-
-def test_one_class_has_no_prices() -> None:
-    """With one class, there is nothing to balance."""
-    with pytest.raises(SettingsError, match="num_classes=1 must be at least 2"):
-        Prices().registration_slots(Frame(1, 100))
 
 
 @pytest.mark.parametrize(
