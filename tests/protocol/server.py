@@ -12,8 +12,6 @@ from protocol.federation import Federation, dubhe, encrypted, joined, registered
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol import NodeFailure, Plan, StageReport
 from dubhe_flwr.protocol.coordinator.context import Awaiting, CoordinatorState
-from dubhe_flwr.protocol.coordinator.epoch import DeterminedRound
-from dubhe_flwr.protocol.coordinator.stages.determine import Determine
 from dubhe_flwr.protocol.vaults import SumName
 
 AwaitingT = TypeVar("AwaitingT", bound=Awaiting)
@@ -61,12 +59,6 @@ def awaiting(nodes: Nodes, kind: type[AwaitingT]) -> AwaitingT:
     """Return the stage that awaits replies."""
     assert isinstance(nodes.state.stage, kind)
     return nodes.state.stage
-
-
-def tasks_of(nodes: Nodes) -> dict[int, tuple[int, DeterminedRound]]:
-    """Return the agent and the task of each round that is being determined."""
-    asked = awaiting(nodes, Determine).tasks
-    return {r: (agent, task) for agent, each in asked.items() for r, task in each.items()}
 
 
 def alter(nodes: Nodes, stage: str, spoil: Callable[[Any], Any], ids: Collection[int] = ()) -> None:

@@ -4,7 +4,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,11 +26,9 @@ pytestmark = pytest.mark.deployment
 
 def halted(folder: Path, stage: str) -> int:
     """Wait until a node has halted at a stage and return its partition."""
-    deadline = time.monotonic() + 1800
-    while not (found := list(folder.glob(f"halted-{stage}-*"))):
-        assert time.monotonic() < deadline, f"no node halted at {stage}"
-        time.sleep(0.2)
-    return int(found[0].name.rpartition("-")[2])
+    pattern = f"halted-{stage}-*"
+    wait_for(lambda: any(folder.glob(pattern)), 1800, f"a node that halts at {stage}")
+    return int(next(folder.glob(pattern)).name.rpartition("-")[2])
 
 
 def test_a_run_survives_nodes_that_die_or_stall(tmp_path: Path) -> None:

@@ -4,13 +4,7 @@ import re
 from functools import partial
 
 import pytest
-from protocol.server import (
-    PLAIN,
-    altered,
-    federation,
-    lost,
-    stages_of,
-)
+from protocol.server import PLAIN, altered, federation, lost, stages_of
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol.coordinator import coordinator

@@ -4,12 +4,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from adversary.test_committee import (
-    Nodes,
-    federation,
-    flipped,
-    vault_of,
-)
+from adversary.test_committee import Nodes, federation, flipped, vault_of
 from protocol.federation import registered
 from protocol.server import alter
 

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol.federation import skewed_counts
-from protocol.server import Nodes, awaiting, federation, tasks_of
+from protocol.server import Nodes, awaiting, federation
 
 from dubhe_flwr.core.determination import scores_of
 from dubhe_flwr.core.distribution import fixed_point_distribution as fixed_point
 from dubhe_flwr.core.distribution import with_square
 from dubhe_flwr.protocol import Batch, Plan
 from dubhe_flwr.protocol.coordinator.epoch import DeterminedRound
+from dubhe_flwr.protocol.coordinator.stages.determine import Determine
 from dubhe_flwr.protocol.coordinator.stages.participate import Participate
 
 N = 24
@@ -42,7 +43,7 @@ def test_one_request_has_all_rounds_of_an_agent() -> None:
     """An agent that replaces spent ones gets their rounds in one request, while its sums last."""
     nodes = federation(N, rounds_per_draw=6, registration_interval=12)
     batch = standing_in(nodes, nodes.ids[4], 7)
-    tasks = [task for _, task in tasks_of(nodes).values()]
+    (tasks,) = (list(asked.values()) for asked in awaiting(nodes, Determine).tasks.values())
     num_sums = sum(len(task.tries) for task in tasks)
     assert num_sums + len(tasks[0].tries) > 11 >= num_sums
     plans = [nodes.finish(batch), *nodes.rounds(8, 12)]
