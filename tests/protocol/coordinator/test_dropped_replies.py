@@ -12,7 +12,6 @@ from dubhe_flwr.protocol.coordinator.dropped_replies import remedy
     ("lost", "advice"),
     [
         ({"no reply": 9}, None),
-        ({"refuses parameters": 9}, "set key_bits and min_cohort .*max_key_bits.* a rule"),
         ({"rule not known": 9}, "import the module .*, in the server's version"),
         ({"not simulated": 9}, "set simulation only if the nodes have simulated=True"),
         ({"wrong number of classes": 1}, "largest size of reference_set"),
@@ -22,7 +21,7 @@ from dubhe_flwr.protocol.coordinator.dropped_replies import remedy
         ({"owner's daily limit": 9}, "raise max_epochs_per_day"),
         ({"unwilling": 8, "invalid label counts": 1}, None),
         ({"invalid label counts": 8, "unwilling": 1}, None),
-        ({"no data": 2, "refuses parameters": 7}, "set key_bits"),
+        ({"no data": 2, "refuses parameters": 7}, "set key_bits and .*max_key_bits.* a rule"),
     ],
 )
 def test_the_remedy_fits_the_reason(lost: dict[str, int], advice: str | None) -> None:

@@ -7,7 +7,6 @@ from protocol.federation import epoch_of
 from protocol.nodes import set_policy
 from protocol.server import (
     SEARCH,
-    Nodes,
     alter,
     altered,
     awaiting,
@@ -22,15 +21,10 @@ from protocol.server import (
 from dubhe_flwr.protocol.coordinator.stages.settle import Settle
 
 
-def searching(**overrides: Any) -> Nodes:
-    """Return twelve nodes and a server whose rule takes two sums."""
-    return federation(**SEARCH, **overrides)
-
-
 @pytest.mark.parametrize("num_away", [4, 12])
 def test_nodes_without_draws_stay_registered(num_away: int) -> None:
     """At its owner's daily limit, a node settles; the epoch goes on, and it may draw tomorrow."""
-    nodes = searching(policy={"simulated": False}, on_failure="random")
+    nodes = federation(**SEARCH, policy={"simulated": False}, on_failure="random")
     away = nodes.ids[:num_away]
     for node_id in away:
         set_policy(nodes, node_id, max_draws_per_day=2)
@@ -48,7 +42,7 @@ def test_nodes_without_draws_stay_registered(num_away: int) -> None:
 
 def test_a_node_that_declines_is_not_drawn_at_random() -> None:
     """A node whose draws decline the round is left out, even if too few nodes settled."""
-    nodes = searching(on_failure="random")
+    nodes = federation(**SEARCH, on_failure="random")
     (unwilling,) = wills(nodes, [4], lambda server_round: server_round != 1)
     others = [node_id for node_id in nodes.ids if node_id != unwilling]
     alter(nodes, "settle", lambda reply: reply if "contribution" in reply else None, others)
@@ -59,7 +53,7 @@ def test_a_node_that_declines_is_not_drawn_at_random() -> None:
 
 def test_the_finding_of_most_nodes_counts() -> None:
     """A node that reports another finding is ignored; one that goes on alone is dropped."""
-    nodes = searching()
+    nodes = federation(**SEARCH)
     other, late = nodes.ids[2:5], nodes.ids[5]
 
     def spoil(stage: str, node_id: int, reply: Any) -> Any:
@@ -83,7 +77,7 @@ def test_the_finding_of_most_nodes_counts() -> None:
 )
 def test_the_rule_is_settled_once_most_nodes_say_so(num_early: int, dropped: Any) -> None:
     """A minority is dropped, whether it settles early or goes on; these nodes do not draw."""
-    nodes = searching(on_failure="random")
+    nodes = federation(**SEARCH, on_failure="random")
     alter(nodes, "settle", without("contribution"), nodes.ids[:num_early])
     plan = nodes.play(1)
     assert report_of(plan, "settle").dropped == dropped
