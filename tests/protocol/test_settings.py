@@ -146,11 +146,13 @@ def test_trusted_keys_are_checked_and_not_announced() -> None:
 @pytest.mark.parametrize(
     ("num_participants", "num_clients", "determination", "note"),
     [
+        (11, 19, None, "19 nodes are too few for prices: with fewer than 20, and K below 12, no"),
+        (12, 19, None, None),
         (6, 18, None, "set determination=Tries(20)"),
         (6, 18, Tries(20), "only agents balance rounds."),
         (11, 13, Tries(20), "So clients are chosen at random; connect more nodes."),
         (11, 11, None, None),
-        (6, 30, Tries(20), None),
+        (11, 20, Tries(20), None),
     ],
 )
 def test_a_remark_says_what_chance_decides(

@@ -1,6 +1,5 @@
 """Tests of the rule of prices; a second implementation checks its selections."""
 
-import re
 from typing import Any
 
 import numpy as np
@@ -96,24 +95,6 @@ def test_what_cannot_work_is_refused(settings: dict[str, Any], match: str) -> No
     """The error shows the value and what it must be."""
     with pytest.raises(SettingsError, match=match):
         Prices(**settings)
-
-
-@pytest.mark.parametrize(
-    ("rule", "num_clients", "num_participants", "why"),
-    [
-        (Prices(), 19, 11, "19 nodes are too few .* fewer than 20, and K below 12, noise would"),
-        (Prices(), 6, 8, "6 nodes are too few .* fewer than 20, and K below 12, noise would"),
-        (Prices(), 12, 12, None),
-        (Prices(noise=0), 6, 8, None),
-        (Prices(), 20, 12, None),
-    ],
-)
-def test_a_remark_says_that_chance_selects(
-    rule: Prices, num_clients: int, num_participants: int, why: str | None
-) -> None:
-    """It names the reason."""
-    remark = rule.remark(num_clients, num_participants)
-    assert remark is None if why is None else re.search(why, remark or "")
 
 
 def test_few_classes_have_a_blur() -> None:
