@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from adversary.test_committee import KEYS, TRUSTED, N, federation, joins_in
-from protocol.federation import Federation
 from protocol.nodes import set_policy
-from protocol.server import alter, asked, lost
+from protocol.server import alter, lost
 from protocol.server import federation as with_agent
 
 from dubhe_flwr.errors import QuorumError
@@ -34,17 +33,6 @@ def test_two_silent_members_may_be_any_but_two_pairs() -> None:
         if nodes.play(1).fallback:
             spoilt.append(pair)
     assert spoilt == [(0, 5), (1, 5)]
-
-
-def test_the_same_seed_draws_the_same_committee_whatever_the_node_ids() -> None:
-    """Flower draws new ids in each run and on each runtime; a partition keeps its alias."""
-    committees = []
-    for ids_seed in (0, 1, 2):
-        usual = federation(pinned=False)
-        nodes = Federation(usual.selector, list(usual.policies.values()), ids_seed)
-        nodes.play(1)
-        committees.append([nodes.ids.index(node_id) for node_id in asked(nodes, Stage.APPOINT)])
-    assert committees[0] == committees[1] == committees[2]
 
 
 @pytest.mark.parametrize("num_nodes", [4, 5, 6, pytest.param(20, marks=pytest.mark.slow)])
