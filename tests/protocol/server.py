@@ -18,7 +18,6 @@ AwaitingT = TypeVar("AwaitingT", bound=Awaiting)
 Nodes = Federation[CoordinatorState]
 
 NUM_CLIENTS = 12
-COUNTS = skewed_counts(NUM_CLIENTS)
 SETTINGS: dict[str, Any] = {
     "num_participants": 4, "reference_set": (1, 2, 4), "thresholds": {1: 0.6, 2: 0.3}, "tries": 3,
     "max_registered": 30,
