@@ -1,6 +1,7 @@
 """Tests of how a node goes on with a rule; what it refuses is in the vectors and `adversary`."""
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -19,21 +20,14 @@ NOT_VALID = "The sum is not valid"
 OUTSIDE = "returned a probability outside 0 to 1"
 
 
-def test_nodes_in_one_process_decrypt_a_sum_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_in_one_process_decrypt_a_sum_once() -> None:
     """All nodes have the same key, so one decryption serves all; the next sum needs another."""
-    decrypted: list[bytes] = []
-    decrypt = SecretKey.decrypt
-
-    def counted(key: SecretKey, vector: bytes) -> list[int]:
-        decrypted.append(vector)
-        return decrypt(key, vector)
-
-    nodes = federation(rule=Exchanges(2), tries=1)
-    monkeypatch.setattr(SecretKey, "decrypt", counted)
-    nodes.play(1)
+    nodes, decrypt = federation(rule=Exchanges(2), tries=1), SecretKey.decrypt
+    with patch.object(SecretKey, "decrypt", autospec=True, side_effect=decrypt) as decrypted:
+        nodes.play(1)
     sums = {e.request["rule-sum.sums"] for e in nodes.exchanges if e.stage == "settle"}
     assert len(sums) == 3
-    assert sorted(decrypted) == sorted(sums)
+    assert sorted(call.args[1] for call in decrypted.call_args_list) == sorted(sums)
 
 
 def fails(*_: Any) -> Any:

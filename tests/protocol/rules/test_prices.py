@@ -1,6 +1,7 @@
 """Tests of the rule of prices; a second implementation checks its selections."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -105,16 +106,11 @@ def test_few_classes_have_a_blur() -> None:
 
 def test_lasting_noise_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing it for each sum took half of the time of a study with few classes."""
-    drawn: list[Any] = []
-
-    def drawing(*path: Any) -> np.random.Generator:
-        drawn.append(path)
-        return generator(*path)
-
+    drawing = Mock(wraps=generator)
     monkeypatch.setattr("dubhe_flwr.protocol.rules.prices.generator", drawing)
     rule, population = Prices(), Population(Frame(3, 99), 60, 12, 60, num_members=3)
     own = Own(np.array([90, 9, 1]), lasting_seed=1017)
     total = 60 * rule.contribution(own, population)
     for _ in range(2):
         rule.settle(own, population, None, total)
-    assert drawn == [(1017, "blur")]
+    drawing.assert_called_once_with(1017, "blur")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from adversary.test_committee import KEYS, TRUSTED, N, federation, joins_in
@@ -85,12 +86,7 @@ def test_no_committee_is_sought_for_ever() -> None:
 
 def test_the_mean_number_of_samples_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Server and agent compute it once; once per node, the time would grow quadratically."""
-    computed: list[float | None] = []
-
-    def told(roster: Roster) -> float | None:
-        computed.append(12.0)
-        return computed[-1]
-
-    monkeypatch.setattr(Roster, "mean_examples", property(told))
+    computed = Mock(return_value=12.0)
+    monkeypatch.setattr(Roster, "mean_examples", property(computed))
     with_agent(equal_weights=False).play(1)
-    assert len(computed) == 2
+    assert computed.call_count == 2
