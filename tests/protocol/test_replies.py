@@ -1,6 +1,8 @@
 """Tests of batches, and of how the server counts replies; test_every_stage has bad ones."""
 
-from dubhe_flwr.protocol import Batch, Fields, StageReport
+from typing import Any
+
+from dubhe_flwr.protocol import Batch, Fields, NodeFailure, StageReport
 from dubhe_flwr.protocol.replies import accept_replies, alias_order
 from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.protocol.wire.envelope import Envelope
@@ -27,8 +29,8 @@ def test_a_batch_seals_each_request() -> None:
 def test_each_request_is_accounted_for() -> None:
     """Replies are used in the order of the requests, or lost for a reason, whoever else answers."""
     batch = Batch(HEADER, dict.fromkeys((1, 3, 5, 8, 9), HelloRequest()))
-    replies: dict[int, Any] = {9: reply("nine"), 8: reply("x"), 1: reply("one"), 77: reply("foreign")}
-    replies[5] = NodeFailure("boom")
+    replies: dict[int, Any] = {9: reply("nine"), 8: reply("x"), 5: NodeFailure("boom")}
+    replies |= {1: reply("one"), 77: reply("foreign")}
 
     def refuse(_node_id: int, reply: HelloReply) -> str | None:
         return "disliked" if reply.alias == "x" else None

@@ -79,7 +79,7 @@ def test_nodes_without_data_do_not_end_a_run_that_others_have_left() -> None:
     """They may be all that is connected during an outage; the others come back."""
     nodes = federation(registration_interval=1)
     for node_id in (new := nodes.ids[9:]):
-        nodes.policies[node_id] = replace(nodes.policies[node_id], label_counts=lambda: [0] * 4)
+        set_policy(nodes, node_id, label_counts=lambda: [0] * 4)
     nodes.play(1)
     for number in (2, 3):
         assert by_chance(plan := nodes.play(number, new), set(), number=0)
