@@ -605,6 +605,15 @@ class TestALyingClient:
             with pytest.raises(RefusedError):
                 settle(times(factor))
 
+    def test_a_client_that_adds_sixteen_clients_of_each_rare_class(self) -> None:
+        """Nodes with these classes then hardly volunteer, and the balance is worse than none."""
+
+        def lie(told: Told, slots: Slots) -> Told:
+            is_later = slots.number == C  # there is one number more at the opening
+            return told + int(16 * UNIT) * is_later * (np.arange(slots.number) >= C // 2)
+
+        assert mean_distance(lie) == pytest.approx(0.95, abs=0.03)
+
 
 def times(factor: int) -> Lie:
     """Return how a client lies that multiplies its numbers."""

@@ -34,8 +34,8 @@ class Run:
     aliases: Mapping[int, str] = field(default_factory=dict)
     declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
     has_registered: bool = False  # whether nodes have ever registered
-    # The nodes of each epoch refused in a row, one of which may have lied. Each such epoch halves
-    # the number of nodes in the next.
+    # The nodes asked to join each epoch refused in a row, one of which may have lied. Each such
+    # epoch halves the number of nodes in the next.
     refused_epochs: tuple[frozenset[int], ...] = ()
     committee_turn: int = 0  # position, among the possible committees, of the one to ask
     # Whether the last epoch failed, perhaps because of a lie, or nodes complained about a member.
@@ -55,6 +55,7 @@ class RoundProgress:
     willing: frozenset[int] = frozenset()  # nodes willing to train in this round
     unwilling: frozenset[int] = frozenset()  # nodes that declined this round
     num_renewals: int = 0  # epochs that failed and were replaced in this round
+    failed: tuple[int, ...] = ()  # openers that failed in them; perhaps the same one repeatedly
     notes: tuple[str, ...] = ()  # what did not go as planned
     reports: tuple[StageReport, ...] = ()  # exchanges so far
 

@@ -5,8 +5,9 @@ were refused, perhaps because a node lied. `Join` uses this module; its *ranks* 
 the trusted keys with which nodes signed, by node.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 
 from dubhe_flwr.core.randomness import generator, shuffled
 from dubhe_flwr.protocol.coordinator.context import Context
@@ -35,14 +36,17 @@ def sample(
 ) -> list[int]:
     """Return a sample of nodes in a random order, besides `num_others` others.
 
-    The fewer refused epochs a node was in, the earlier it comes. Among nodes that were in equally
-    many, those in `last` come last, and the others are mixed each time, or two lying nodes could
-    spoil all samples.
+    The fewer refused epochs a node was asked to join, and the less often it failed as an opener in
+    this round, the earlier it comes. If the numbers are equal, those in `last` come last, and the
+    others are mixed each time. Otherwise two lying nodes could spoil all samples. It does not
+    matter who joined, or one of the two could sit out to come first.
     """
     run, refused = context.run, context.run.refused_epochs
-    if refused:
-        nodes = shuffled(nodes, run.seed, "mixed", context.server_round, len(refused))
-    line = sorted(nodes, key=lambda n: (sum(n in each for each in refused), n in last))
+    if not refused:
+        return [*nodes][: num_taken(context) - num_others]
+    mixed = shuffled(nodes, run.seed, "mixed", context.server_round, len(refused))
+    doubts = Counter([*chain.from_iterable(refused), *context.round.failed])
+    line = sorted(mixed, key=lambda node_id: (doubts[node_id], node_id in last))
     return line[: num_taken(context) - num_others]
 
 
@@ -85,10 +89,16 @@ def registering(
 ) -> list[int]:
     """Return the nodes that register: the committee, and a sample of the others.
 
-    After a refused epoch, a node with one of the first keys is left out if possible. If it lies, it
-    can then spoil only epochs of which it is a member.
+    After a refused epoch, nodes with the first keys are left out if possible, or else those that
+    failed twice as openers in this round. A liar among them can then spoil only epochs that it
+    opens.
     """
-    others, last = [node_id for node_id in nodes if node_id not in committee], list[int]()
+    others = [node_id for node_id in nodes if node_id not in committee]
     if context.run.refused_epochs:
         last = [node_id for node_id in others if ranks.get(node_id, CANDIDATES) < CANDIDATES]
-    return [*committee, *sample(context, others, len(committee), last)]
+        return [*committee, *sample(context, others, len(committee), last)]
+    failed = Counter(context.round.failed)
+    reliable = [node_id for node_id in others if failed[node_id] < 2]
+    if len(committee) + len(reliable) > context.settings.least_nodes:
+        others = reliable
+    return [*committee, *sample(context, others, len(committee))]

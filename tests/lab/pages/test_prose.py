@@ -141,6 +141,9 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         f"{ADVERSARY}prices.py::test_numbers_in_range_that_are_nobodys": (
             "0.51 with the worst of the lies tried",
         ),
+        f"{ADVERSARY}prices.py::test_a_client_that_adds_sixteen_clients_of_each_rare_class": (
+            "raises it to 0.95, **worse than without prices**",
+        ),
         f"{ADVERSARY}prices.py::test_a_client_that_multiplies_its_numbers": (
             "by 3 raises the distance to 0.27, because",
             "by 10, to 0.617: **the gain is gone",

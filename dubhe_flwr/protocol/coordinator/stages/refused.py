@@ -42,8 +42,8 @@ def with_other_openers(context: Context, lost: Sequence[int]) -> tuple[Context, 
 
     The openers in `lost` do not answer, or nodes do not accept their keys.
     """
-    names = context.named(lost)
-    context = context.with_run(needs_other_committee=True)
+    names, failed = context.named(lost), (*context.round.failed, *lost)
+    context = context.with_run(needs_other_committee=True).with_round(failed=failed)
     if not may_renew(context):
         why = ", ".join(reasons(context.round.reports[-1:]))
         context.give_up(
@@ -61,9 +61,9 @@ def begin_anew(
 ) -> tuple[Context, Join]:
     """Register again in the same round; `report` covers the stage in which nodes refused the epoch.
 
-    If nodes refused a sum, one of the nodes in `doubted` or a member of the committee may have
-    lied. The next epoch then takes half the number of nodes, and different ones if possible. Nodes
-    that refuse to draw later must have forgotten the epoch.
+    If nodes refused a sum, one of the nodes in `doubted` may have lied, perhaps a member of the
+    committee. The next epoch then takes half the number of nodes, and different ones if possible.
+    Nodes that refuse to draw later must have forgotten the epoch.
     """
     context = context.noted(
         f"{report.num_errors} of {report.sent} nodes refused at {report.stage}, so all "

@@ -110,8 +110,9 @@ class Register(Awaiting):
         context, complaining = with_complaints(
             context, openers[0], UNUSABLE_KEY, "sealed no usable key for", replies, report
         )
-        if not set(openers[1:]).isdisjoint(complaining):  # no sum opens without the other members
-            return context, openers[:1]
+        # No sum opens without the other members. Either they lie, or the first one does.
+        if members := set(openers[1:]).intersection(complaining):
+            return context, (openers[0], *(n for n in openers if n in members))
         if self._has_failed(context, accepted, report):
             return context, openers
         return (context.with_run(needs_other_committee=True) if complaining else context), ()

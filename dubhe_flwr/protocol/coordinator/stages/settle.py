@@ -87,8 +87,7 @@ class Settle(Awaiting):
         if is_refused(context, report, are_lied_to=are_lied_to):
             if committee := registered.joined.committee:
                 context = context.noted(f"The committee was {context.named(committee)}.")
-            doubted = frozenset(registered.joined.replies)
-            return begin_anew(context.reported(report), report, doubted)
+            return begin_anew(context.reported(report), report, registered.joined.asked)
         if has_complaints:
             context = context.with_run(needs_other_committee=True)
         vectors = {

@@ -38,13 +38,17 @@ def test_two_silent_members_may_be_any_but_two_pairs() -> None:
 
 @pytest.mark.parametrize("num_nodes", [4, 5, 6, pytest.param(20, marks=pytest.mark.slow)])
 def test_one_silent_member_spoils_no_round(num_nodes: int) -> None:
-    """Without keys, the server draws the committee, and another one at once if it fails."""
+    """Without keys, the server draws the committee, and another one at once if it fails.
+
+    In a small federation, a node may fail twice as a member. It then does not register.
+    """
     for row in range(num_nodes):
         options: dict[str, Any] = {"number": num_nodes, "num_participants": 3}
         nodes = federation(pinned=False, determination=None, **options)
         alter(nodes, Stage.APPOINT, lost, [nodes.ids[row]])
         plan = nodes.play(1)
-        assert (plan.num_registered, joins_in(plan) <= 5) == (num_nodes, True)
+        assert plan.num_registered >= num_nodes - (num_nodes < 6)
+        assert joins_in(plan) <= 5
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,15 @@ def test_a_node_that_declined_stays_out_of_replaced_epochs() -> None:
     assert nodes.state.round.unwilling == out
 
 
+def test_a_node_that_sits_out_does_not_come_first_next_time() -> None:
+    """Two liars could otherwise take turns: one sits out and then comes first."""
+    nodes = federation()
+    (idle,) = wills(nodes, [0], lambda _server_round: False)
+    with altered(nodes, "settle", failed), pytest.raises(QuorumError):
+        nodes.play(1)
+    assert idle in nodes.state.run.refused_epochs[0]
+
+
 def test_six_epochs_may_be_refused_in_a_round() -> None:
     """If every registration fails, the server does not retry for ever: it gives up the round."""
     nodes = federation()
