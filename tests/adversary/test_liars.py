@@ -66,7 +66,7 @@ def spoiling(stage: str, reply: Any) -> Any:
         (Prices(), Tries(1), crowding, 30),
         pytest.param(Prices(), Tries(10), always, 28, marks=pytest.mark.slow),
     ],
-    ids=lambda value: str(getattr(value, "name", value)),
+    ids=lambda value: str(getattr(value, "name", getattr(value, "__name__", value))),
 )
 def test_a_client_that_always_says_yes(
     rule: Any, determination: Tries, lie: Any, trained: int
