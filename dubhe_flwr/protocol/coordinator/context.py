@@ -6,6 +6,7 @@ return.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -34,9 +35,10 @@ class Run:
     aliases: Mapping[int, str] = field(default_factory=dict)
     declined: frozenset[int] = frozenset()  # nodes that declined when last asked to join
     has_registered: bool = False  # whether nodes have ever registered
-    # The nodes asked to join each epoch refused in a row, one of which may have lied. Each such
-    # epoch halves the number of nodes in the next.
-    refused_epochs: tuple[frozenset[int], ...] = ()
+    num_refused_epochs: int = 0  # in a row; each one halves the number of nodes in the next
+    # How many of the epochs that failed in a row each node may have spoilt: it was an opener that
+    # failed, or it was asked to join an epoch that was refused.
+    doubts: Mapping[int, int] = field(default_factory=dict)
     committee_turn: int = 0  # position, among the possible committees, of the one to ask
     # Whether the last epoch failed, perhaps because of a lie, or nodes complained about a member.
     needs_other_committee: bool = False
@@ -55,7 +57,6 @@ class RoundProgress:
     willing: frozenset[int] = frozenset()  # nodes willing to train in this round
     unwilling: frozenset[int] = frozenset()  # nodes that declined this round
     num_renewals: int = 0  # epochs that failed and were replaced in this round
-    failed: tuple[int, ...] = ()  # openers that failed in them; perhaps the same one repeatedly
     notes: tuple[str, ...] = ()  # what did not go as planned
     reports: tuple[StageReport, ...] = ()  # exchanges so far
 
@@ -89,6 +90,10 @@ class Context:
     def with_round(self, **changes: Any) -> "Context":
         """Return the context with other values of some fields of its round."""
         return replace(self, round=replace(self.round, **changes))
+
+    def doubting(self, node_ids: Iterable[int]) -> "Context":
+        """Return the context with an epoch counted that one of these nodes may have spoilt."""
+        return self.with_run(doubts=Counter(self.run.doubts) + Counter(node_ids))
 
     def noted(self, note: str) -> "Context":
         """Return the context with a note about what did not go as planned."""

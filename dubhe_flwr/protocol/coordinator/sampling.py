@@ -5,9 +5,8 @@ were refused, perhaps because a node lied. `Join` uses this module; its *ranks* 
 the trusted keys with which nodes signed, by node.
 """
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain, combinations
+from itertools import combinations
 
 from dubhe_flwr.core.randomness import generator, shuffled
 from dubhe_flwr.protocol.coordinator.context import Context
@@ -28,7 +27,7 @@ def num_taken(context: Context) -> int:
     most, quorum = min(num_present, settings.max_registered), settings.least_nodes
     spare = max(quorum, min(quorum + 1, 4 * most // 5))
     least = max(spare, COMMITTEE_SIZE, min(settings.num_participants, most // 2))
-    return min(most, max(least, most >> len(context.run.refused_epochs)))
+    return min(most, max(least, most >> context.run.num_refused_epochs))
 
 
 def sample(
@@ -36,35 +35,32 @@ def sample(
 ) -> list[int]:
     """Return a sample of nodes in a random order, besides `num_others` others.
 
-    The fewer refused epochs a node was asked to join, and the less often it failed as an opener in
-    this round, the earlier it comes. If the numbers are equal, those in `last` come last, and the
-    others are mixed each time. Otherwise two lying nodes could spoil all samples. It does not
-    matter who joined, or one of the two could sit out to come first.
+    The fewer epochs a node may have spoilt, the earlier it comes. If the numbers are equal, those
+    in `last` come last, and the others are mixed each time. Otherwise two lying nodes could spoil
+    all samples.
     """
-    run, refused = context.run, context.run.refused_epochs
-    if not refused:
-        return [*nodes][: num_taken(context) - num_others]
-    mixed = shuffled(nodes, run.seed, "mixed", context.server_round, len(refused))
-    doubts = Counter([*chain.from_iterable(refused), *context.round.failed])
-    line = sorted(mixed, key=lambda node_id: (doubts[node_id], node_id in last))
+    run, num_refused = context.run, context.run.num_refused_epochs
+    if num_refused:
+        nodes = shuffled(nodes, run.seed, "mixed", context.server_round, num_refused)
+    line = sorted(nodes, key=lambda n: (run.doubts.get(n, 0), n in last))
     return line[: num_taken(context) - num_others]
 
 
 def committee_of(
     context: Context, announced: JoinRequest, aliases: Mapping[int, str], ranks: Mapping[int, int]
-) -> tuple[int, ...]:
-    """Return the committee's members, if the epoch has one; fewer if candidates are missing.
+) -> tuple[tuple[int, ...], int]:
+    """Return the committee's members, if the epoch has one, and its position among all committees.
 
-    The candidates are the nodes with the first six trusted keys, in their order, or without trusted
-    keys six random nodes, drawn by alias, since node ids differ from run to run. The first three in
-    this line are asked first. When it is another committee's turn, the three that were left out of
-    the last one follow if there are six. A node that always fails therefore spoils at most four
-    epochs in a row, and it is not asked again until the committee without it fails. An epoch that
-    continues takes the first committee in turn whose members all know how the last one ended, but
-    not the last in turn, which may have failed.
+    There are fewer members if candidates are missing. The candidates are the nodes with the first
+    six trusted keys, in their order, or without trusted keys six random nodes, drawn by alias,
+    since node ids differ from run to run. The first three in this line are asked first. When it is
+    another committee's turn, the three that were left out of the last one follow if there are six.
+    But a committee comes later if one of its members may have spoilt at least two epochs more than
+    another candidate. An epoch that continues takes the first committee in turn whose members all
+    know how the last one ended, but not the last in turn, which may have failed.
     """
     if not announced.has_committee:
-        return ()
+        return (), context.run.committee_turn
     run, settled = context.run, context.run.settled
     lots = {
         node_id: generator(run.seed, "committee", context.server_round, alias).random()
@@ -78,10 +74,13 @@ def committee_of(
     pairs = zip(threes, reversed(threes), strict=True)
     turns = [three for pair in pairs for three in pair][: len(threes)]
     turn = run.committee_turn % len(turns)
-    in_turn = [*turns[turn:], *turns[:turn]]
-    known = [three for three in in_turn[:-1] if announced.continues and settled.issuperset(three)]
-    members = [*known, *in_turn][0]
-    return tuple(sorted(members, key=lambda node_id: ranks.get(node_id, 0)))
+    # Two liars could spoil more epochs if a single doubt counted: committees would repeat sooner.
+    usual = 1 + min((run.doubts.get(n, 0) for n in line), default=0)
+    most = [max([usual, *(run.doubts.get(n, 0) for n in three)]) for three in turns]
+    in_turn = sorted([*range(turn, len(turns)), *range(turn)], key=most.__getitem__)
+    known = [at for at in in_turn[:-1] if announced.continues and settled.issuperset(turns[at])]
+    position = [*known, *in_turn][0]
+    return tuple(sorted(turns[position], key=lambda n: ranks.get(n, 0))), position
 
 
 def registering(
@@ -89,16 +88,10 @@ def registering(
 ) -> list[int]:
     """Return the nodes that register: the committee, and a sample of the others.
 
-    After a refused epoch, nodes with the first keys are left out if possible, or else those that
-    failed twice as openers in this round. A liar among them can then spoil only epochs that it
-    opens.
+    After a refused epoch, nodes with the first keys are left out if possible. A liar among them can
+    then spoil only epochs that it opens.
     """
-    others = [node_id for node_id in nodes if node_id not in committee]
-    if context.run.refused_epochs:
+    others, last = [node_id for node_id in nodes if node_id not in committee], list[int]()
+    if context.run.num_refused_epochs:
         last = [node_id for node_id in others if ranks.get(node_id, CANDIDATES) < CANDIDATES]
-        return [*committee, *sample(context, others, len(committee), last)]
-    failed = Counter(context.round.failed)
-    reliable = [node_id for node_id in others if failed[node_id] < 2]
-    if len(committee) + len(reliable) > context.settings.least_nodes:
-        others = reliable
-    return [*committee, *sample(context, others, len(committee))]
+    return [*committee, *sample(context, others, len(committee), last)]

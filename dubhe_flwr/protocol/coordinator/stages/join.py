@@ -45,7 +45,7 @@ class Join(Awaiting):
         if run.continued is not None:  # nodes asked in vain could not continue that epoch later
             context.check_quorum(len(present), "connected", None)
         drawn = tuple(shuffled(present, run.seed, "sample", context.server_round))
-        if num_refused := len(run.refused_epochs):
+        if num_refused := run.num_refused_epochs:
             context = context.noted(
                 f"Registrations refused in a row: {num_refused}; the next one takes "
                 f"{num_taken(context)} of {len(present)} nodes, drawn at random."
@@ -81,7 +81,8 @@ class Join(Awaiting):
         agreed = [n for n in self.drawn if n in accepted and n not in others]
         context.check_quorum(len(agreed), "part of the registration period", None)
         own_names = {node_id: names[node_id] for node_id in agreed}
-        committee = committee_of(context, self.announced, own_names, checks.ranks)
+        committee, turn = committee_of(context, self.announced, own_names, checks.ranks)
+        context = context.with_run(committee_turn=turn)
         kept = registering(context, committee, agreed, checks.ranks)
         asked = frozenset(self.batch.requests).difference(set(agreed).difference(kept))
         return context, JoinedNodes(

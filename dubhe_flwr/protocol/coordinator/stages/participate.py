@@ -109,7 +109,7 @@ def accept_draws(
     context.check_quorum(
         len(willing), "registered and willing", epoch, num_ineligible=num_ineligible
     )
-    return context.with_run(refused_epochs=()), DrawsTaken(epoch, rounds)
+    return context.with_run(num_refused_epochs=0, doubts={}), DrawsTaken(epoch, rounds)
 
 
 def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: DeterminedRound) -> bool:

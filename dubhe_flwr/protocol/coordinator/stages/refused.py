@@ -42,8 +42,8 @@ def with_other_openers(context: Context, lost: Sequence[int]) -> tuple[Context, 
 
     The openers in `lost` do not answer, or nodes do not accept their keys.
     """
-    names, failed = context.named(lost), (*context.round.failed, *lost)
-    context = context.with_run(needs_other_committee=True).with_round(failed=failed)
+    names = context.named(lost)
+    context = context.doubting(lost).with_run(needs_other_committee=True)
     if not may_renew(context):
         why = ", ".join(reasons(context.round.reports[-1:]))
         context.give_up(
@@ -71,8 +71,8 @@ def begin_anew(
     )
     run = context.run
     return _renewed(
-        context.with_run(
-            refused_epochs=(*run.refused_epochs, doubted) if doubted else run.refused_epochs,
+        context.doubting(doubted).with_run(
+            num_refused_epochs=run.num_refused_epochs + bool(doubted),
             needs_other_committee=run.needs_other_committee or bool(doubted),
             continued=None,
         )

@@ -25,30 +25,23 @@ def test_without_enough_candidates_there_is_no_committee() -> None:
 
 
 @pytest.mark.slow
-def test_two_silent_members_may_be_any_but_two_pairs() -> None:
-    """Of the fifteen pairs of candidates, two spoil all seven committees of a round."""
-    spoilt = []
+def test_two_silent_members_spoil_no_round() -> None:
+    """Whichever of the fifteen pairs of candidates they are."""
     for pair in combinations(range(6), 2):
-        nodes = federation(on_failure="random")
+        nodes = federation()
         alter(nodes, Stage.APPOINT, lost, [nodes.ids[row] for row in pair])
-        if nodes.play(1).fallback:
-            spoilt.append(pair)
-    assert spoilt == [(0, 5), (1, 5)]
+        assert not nodes.play(1).fallback
 
 
 @pytest.mark.parametrize("num_nodes", [4, 5, 6, pytest.param(20, marks=pytest.mark.slow)])
 def test_one_silent_member_spoils_no_round(num_nodes: int) -> None:
-    """Without keys, the server draws the committee, and another one at once if it fails.
-
-    In a small federation, a node may fail twice as a member. It then does not register.
-    """
+    """Without keys, the server draws the committee, and another one at once if it fails."""
     for row in range(num_nodes):
         options: dict[str, Any] = {"number": num_nodes, "num_participants": 3}
         nodes = federation(pinned=False, determination=None, **options)
         alter(nodes, Stage.APPOINT, lost, [nodes.ids[row]])
         plan = nodes.play(1)
-        assert plan.num_registered >= num_nodes - (num_nodes < 6)
-        assert joins_in(plan) <= 5
+        assert (plan.num_registered, joins_in(plan) <= 3) == (num_nodes, True)
 
 
 @pytest.mark.parametrize(
