@@ -134,12 +134,12 @@ class StartCall:
                 other["num_rounds"] = name
         if Parameter.VAR_POSITIONAL in kinds:
             places += list(usual)[len(places) :]
-        known = usual.keys() if Parameter.VAR_KEYWORD in kinds else {*own, *places}
         self._start, self._given, self._named = start, list(given), dict(named)
         self._places = places[: len(given)]
         self._defaults = {name: each.default for name, each in {**usual, **own}.items()}
-        self._names = {name: own for name, own in other.items() if own not in usual}
-        self._names |= {name: name for name in usual if name in known}
+        self._names = {name: name for name in usual if Parameter.VAR_KEYWORD in kinds}
+        self._names |= {name: own for name, own in other.items() if own not in usual}
+        self._names |= {name: name for name in usual if name in {*own, *places, *named}}
 
     def __getitem__(self, argument: str) -> Any:
         """Return an argument or its default; None if the method does not take it."""

@@ -846,6 +846,10 @@ def test_the_number_of_rounds_of_a_custom_start_has_rounds_in_its_name(
         def start(self, g: Any, n_rounds: int) -> Any:  # type: ignore[override]
             return super().start(g, ArrayRecord(MODEL), n_rounds)
 
+    class Open(OwnStart):
+        def start(self, g: Any, model: Any, n_rounds: int, **named: Any) -> Any:  # type: ignore[override]
+            return super().start(g, model, n_rounds, **named)
+
     grid = TRAIN.grid()
     for _ in range(2):  # the second one resumes
         strategy = TRAIN.dubhe(Day(), **PLAIN, checkpoint_dir=tmp_path)
@@ -855,6 +859,9 @@ def test_the_number_of_rounds_of_a_custom_start_has_rounds_in_its_name(
     with caplog.at_level("INFO", logger="flwr"):
         assert strategy.start(grid, 2) == (2, 60, "")
     assert strategy.driver.run.last == 2
+    for num_rounds, num_left in ((1, 1), (3, 2)):
+        strategy = TRAIN.dubhe(Open(), **PLAIN, checkpoint_dir=tmp_path / "open")
+        assert strategy.start(grid, ArrayRecord(MODEL), num_rounds) == (num_left, 60, "")
     assert "is not Flower's own Grid" not in caplog.text
 
 
