@@ -511,7 +511,7 @@ class TestAWatchedNode:
         ("num_classes", "size", "number"),
         [(2, 50, 1.01), (10, 50, 1.63), (2, 1, 2.03), (10, 1, 9.79)],
     )
-    def test_samples_that_are_added_hardly_change_what_a_node_goes_by(
+    def test_samples_that_are_added_hardly_change_what_a_node_uses(
         self, num_classes: int, size: int, number: float
     ) -> None:
         """A node grows to 200 samples, one by one, and registers after each of them."""

@@ -49,7 +49,7 @@ def test_a_daily_limit_outlasts_a_run(tmp_path: Path) -> None:
 
 
 def test_sums_and_noise_of_earlier_runs_last(tmp_path: Path) -> None:
-    """Sums count for the node that entered them, as long as it goes by the same label counts.
+    """Sums count for the node that entered them, as long as it uses the same label counts.
 
     The seed of its lasting noise stays in any case: with a new one, an average would be exact.
     """

@@ -115,9 +115,9 @@ class Node:
     taken_at: float = 0.0
     """What was spent when it took this chance."""
     counts: Sequence[int] = ()
-    """The label counts that it goes by."""
+    """The label counts that it uses."""
     others: list["Node"] = field(default_factory=list)
-    """The same node with the label counts that it went by before."""
+    """The same node with the label counts that it used before."""
 
     def going_by(self, counts: Sequence[int]) -> "Node":
         """Return the node after it has read these label counts."""

@@ -84,7 +84,7 @@ TESTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         f"{ADVERSARY}prices.py::test_a_change_of_a_tenth_brings_three_more_questions": (
             "has 0.53 with ten classes, and 0.31 after one such change",
         ),
-        f"{ADVERSARY}prices.py::test_samples_that_are_added_hardly_change_what_a_node_goes_by": (
+        f"{ADVERSARY}prices.py::test_samples_that_are_added_hardly_change_what_a_node_uses": (
             "uses 1.0 vectors of label counts on average with two classes, and 1.6 with ten",
             "it uses 2.0, or with ten classes 9.8",
         ),

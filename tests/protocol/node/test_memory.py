@@ -138,7 +138,7 @@ def test_a_ledger_that_is_lost_resets_nothing_during_a_run() -> None:
         assert (theirs.spent, theirs.probability, theirs.taken_at) == (of_others, 1.2, 0.25)
 
 
-def test_a_node_goes_by_its_label_counts_until_a_tenth_has_moved() -> None:
+def test_a_node_keeps_its_label_counts_until_a_tenth_has_moved() -> None:
     """Counts that grow, in the same shares, never change; nothing is kept that entered no sum."""
     counts = (60, 40)
     kept = spent_by(counts, 0.5, 2.0, 0.25)
@@ -160,7 +160,7 @@ def test_histograms_in_turn_get_no_new_budget_as_their_data_grows() -> None:
     assert told == {(60, 40), (94, 40), (9, 20, 30), (9, 31, 30), (9, 47, 30)}
 
 
-def test_a_node_that_joined_goes_by_what_another_run_has_registered() -> None:
+def test_a_node_that_joined_uses_what_another_run_has_registered() -> None:
     """Otherwise a server could let it join as its data grows, and register in many runs at once."""
     counts, earlier = (61, 40), spent_by((60, 40), 0.5, 2.0, 0.25)
     before = replace(JOINED, budget=LabelBudget(counts))
