@@ -65,7 +65,7 @@ class StageReport:
     aliases : mapping of int to str
         The names of the nodes in `lost`, where they are known.
     error : str
-        The error with which most nodes answered, if any did.
+        The beginning of the error with which most nodes answered, if any did.
     """
 
     stage: str

@@ -10,6 +10,7 @@ from dubhe_flwr.protocol.wire.codec import Message, wire_size
 from dubhe_flwr.protocol.wire.envelope import read_reply
 
 DAYS_LIMIT: Final = "owner's daily limit"
+_MAX_ERROR: Final = 200  # characters that a report keeps of an error, which a node may make long
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -33,7 +34,7 @@ def accept_replies(
             reason = DAYS_LIMIT
         elif isinstance(reply, NodeFailure):
             reason = ERROR_REPLY
-            errors[reply.reason] += 1
+            errors[reply.reason[:_MAX_ERROR]] += 1
         elif reply is not None:
             try:
                 body: Any = read_reply(batch.header, reply)  # the header fixes the kind

@@ -29,7 +29,7 @@ def test_a_batch_seals_each_request() -> None:
 def test_each_request_is_accounted_for() -> None:
     """Replies are used in the order of the requests, or lost for a reason, whoever else answers."""
     batch = Batch(HEADER, dict.fromkeys((1, 3, 5, 8, 9), HelloRequest()))
-    replies: dict[int, Any] = {9: reply("nine"), 8: reply("x"), 5: NodeFailure("boom")}
+    replies: dict[int, Any] = {9: reply("nine"), 8: reply("x"), 5: NodeFailure("boom" * 60)}
     replies |= {1: reply("one"), 77: reply("foreign")}
 
     def refuse(_node_id: int, reply: HelloReply) -> str | None:
@@ -40,7 +40,7 @@ def test_each_request_is_accounted_for() -> None:
     down = sum(map(wire_size, batch.fields.values()))
     up = wire_size(reply("one")) + wire_size(reply("nine"))
     lost = {"disliked": [8], "no reply": [3], "error reply": [5]}
-    assert report == StageReport("hello", 5, 2, lost, down, up, error="boom")
+    assert report == StageReport("hello", 5, 2, lost, down, up, error="boom" * 50)
 
 
 def test_replies_found_unusable_later_count_as_dropped() -> None:
