@@ -34,7 +34,7 @@ def read_wide(grid: Grid, client_column: str | None, classes: str | None) -> Lab
     """Return the label counts; raises `DataError` for a table that may mean something else."""
     headings = list(map(str, grid.cells.columns))
     if client_column is None and (classes is not None or grid.is_array):
-        names = [heading for heading in headings if heading == grid.client]
+        names = [each for each in headings if each.casefold() == grid.client.casefold()]
     else:
         names = [grid.column(grid.client if client_column is None else client_column)]
     if classes is None:
