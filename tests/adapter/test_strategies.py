@@ -181,6 +181,7 @@ def test_a_strategy_may_need_its_own_client_manager() -> None:
             assert isinstance(manager, Manager)
             instruction = FitIns(parameters, {"rate": manager.rate})
             assert len(manager) == len(manager.all()) == 6
+            assert manager.wait_for(99)
             chosen = manager.sample(99, criterion=criterion, phase="fit")
             return [(client, instruction) for client in chosen]
 

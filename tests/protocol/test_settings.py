@@ -80,7 +80,10 @@ def test_every_number_that_a_node_checks_is_announced(simulation: Any, told: Any
             for value in (1.1, -0.1, float("nan"), "0.2")
         ),
         ({"rule": (1, 2, 10)}, r"rule=\(1, 2, 10\) is not a participation rule; .*Prices\(\)"),
-        ({"determination": "tries"}, r"determination='tries' must be Tries\(20\) or the"),
+        (
+            {"determination": "tries"},
+            r"determination='tries' must be a Tries .*such as Tries\(20\)",
+        ),
         ({"on_failure": "ignore"}, "on_failure='ignore' must be one of .*'raise', 'random'"),
         ({"simulation": "yes"}, r"simulation='yes' must be one of \(None, 'plain', 'encrypted'\)"),
         ({"num_participants": 2}, "num_participants=2 is below min_cohort=3, the fewest"),

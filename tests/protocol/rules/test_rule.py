@@ -86,7 +86,7 @@ def test_a_rule_works_with_a_registration_alone() -> None:
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        ({"determination": 20}, r"determination=20 must be Tries\(20\)"),
+        ({"determination": 20}, r"determination=20 must be a Tries .*such as Tries\(20\)"),
         ({"vault": "comittee"}, "vault='comittee' must be 'paillier' or 'committee'"),
         ({"registration_slots": lambda *_: (2, 9)}, r"must return Slots\(number, largest\)"),
         ({"settlement_slots": lambda *_: (2, 9)}, "and settlement_slots the same or None"),
