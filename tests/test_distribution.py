@@ -83,7 +83,7 @@ def test_the_wheel_works_alone_and_the_lab_beside_it(built: Path, tmp_path: Path
     from_here = "pip", "install", "--quiet", "--no-sources"  # but not the library
     run(UV, *from_here, "--python", python, ROOT / "apps/lab", cwd=tmp_path)
     assert run(bin_ / "dubhe", "--version", cwd=tmp_path).strip() == f"dubhe-flwr {VERSION}"
-    small = ("--num-clients", 30, "--num-participants", 4, "--num-rounds", 2)
+    small = ("--num-clients", 30, "--num-participants", 4)
     assert "random" in run(bin_ / "dubhe", "study", *small, cwd=tmp_path)
 
 
